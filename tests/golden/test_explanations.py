@@ -56,7 +56,12 @@ def branch(each: BranchText) -> str:
 def state(each: StateText) -> list[str]:
     """Return how a tick computes a state, without the SQL of the last step (``unit/period_sql``)."""
     steps = [f"  {step.name}: {step.sql}" for step in each.steps[:-1]]
-    return [f"{' and '.join(each.views)}: {each.rows} ({each.how})", *steps]
+    last = each.steps[-1:]
+    by = [
+        f"  {step.engine or 'no engine'}{', or Spark' * (step.in_spark is not None)} runs the last step"
+        for step in last
+    ]
+    return [f"{' and '.join(each.views)}: {each.rows} ({each.how})", *steps, *by]
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "refused"], ids=lambda path: path.stem)

@@ -36,6 +36,7 @@ from weft.planning.state_plan import (
     Keys,
     asked,
     changed_sql,
+    is_due,
     keys_sql,
     keys_view,
     may_continue,
@@ -152,7 +153,10 @@ def definitions(
         name, table = view + suffix, same[0].table
         if table in known:
             assert states is not None, "a law that runs branches over states prepares them"
-            found.append(f"{name} AS (SELECT * FROM {states.read(known[table], same, found, suffix)})")
+            rows = states.read(known[table], same, found, suffix)
+            if any(map(is_due, same)) and all(isinstance(path, DeltaScan) for path in same):
+                rows += f" WHERE {_restricted(same[0], news, suffix)}"
+            found.append(f"{name} AS (SELECT * FROM {rows})")
         elif isinstance(same[0], (FullScan, KeyScan)):
             found += [f"{name} AS (SELECT * FROM {table})"] if suffix else []
         else:
@@ -212,7 +216,7 @@ class StateTables:
     def read(self, state: StateSchema, same: Sequence[Access], before: Sequence[str], suffix: str) -> str:
         """The table with the rows that the paths need; ``before`` defines the views of earlier paths."""
         if self.stored is not None and continued_recursion(state) is not None:
-            news = all(isinstance(path, DeltaScan) for path in same)
+            news = all(isinstance(path, DeltaScan) and not is_due(path) for path in same)
             return self.continued(state)[0 if news else 1]
         groups = asked(state, same)
         if not isinstance(groups, int):

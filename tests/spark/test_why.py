@@ -35,8 +35,15 @@ QUERIES: Final = {
     "counts": "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup",
     "busy": "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 3",
     "threads": "SELECT m.msgid, (SELECT COUNT(*) FROM msgs r WHERE r.inreplyto = m.msgid) AS n FROM msgs m",
+    "most": "SELECT MAX(n) AS n FROM (SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup) g",
+    "kinds": "SELECT COUNT(*) AS n FROM (SELECT DISTINCT newsgroup FROM msgs) d",
+    "before": "SELECT msgid, LAG(msgid) OVER (PARTITION BY newsgroup ORDER BY ts) AS previous FROM msgs",
+    "threads_of": "WITH RECURSIVE t(msgid, root) AS (SELECT msgid, msgid FROM msgs WHERE inreplyto IS NULL UNION ALL "
+    "SELECT m.msgid, t.root FROM msgs m JOIN t ON m.inreplyto = t.msgid) SELECT t.msgid, t.root FROM t",
     "left_out": "SELECT m.msgid, r.msgid AS reply FROM msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid",
 }
+STATES: Final = ("counts", "busy", "most", "kinds", "before", "threads_of")
+"""The queries whose answers are rows of states."""
 COLUMNS: Final = ("msgid", "newsgroup", "inreplyto", "date")
 
 
@@ -58,12 +65,15 @@ def table_of(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def removable(found: Combination) -> list[frozenset[str]]:
-    """The IDs of each row that a combination names, and of all rows together that an aggregate counts."""
+    """The IDs of each row that a combination names, and of all rows together from which the row of a state follows."""
 
-    def ids(witnesses: tuple[Witness, ...]) -> frozenset[str]:
-        return frozenset(str(each.values[[name for name, _ in each.columns].index("msgid")]) for each in witnesses)
+    def ids(each: Witness) -> frozenset[str]:
+        if each.table is None:
+            assert bool(each.count) == bool(each.members) and not each.more
+            return frozenset().union(*map(ids, each.members))
+        return frozenset((str(each.values[[name for name, _ in each.columns].index("msgid")]),))
 
-    return [ids((each,)) if each.table else ids(each.members) for each in found.witnesses if each.table or each.members]
+    return [gone for gone in map(ids, found.witnesses) if gone]  # a row of constants has none
 
 
 @pytest.mark.parametrize("seed", [5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))])
@@ -74,7 +84,7 @@ def test_an_answer_does_not_hold_without_a_named_witness(spark: SparkSession, tm
         load(weft, spark, "msgs", rows, own_time=3)
         for name, text in QUERIES.items():
             weft.install(name, text)
-        for day in range(1, 8):
+        for day in (1, 3, 7):
             weft.tick(now=START + day * DAY)
         whole = Timeline({"msgs": table_of(rows)})
         for name, text in QUERIES.items():
@@ -86,6 +96,8 @@ def test_an_answer_does_not_hold_without_a_named_witness(spark: SparkSession, tm
                 assert (why.first_at, tuple(map(micros, why.values))) == (first_at, values)
                 assert why.combinations, (name, values)
                 tried += 1
+                if name in STATES:
+                    assert all(each.members for one in why.combinations for each in one.witnesses if not each.table)
                 absent += sum(len(each.absent) for each in why.combinations)
                 for gone in {each for combination in why.combinations for each in removable(combination)}:
                     rest = Timeline({"msgs": table_of([row for row in rows if row[0] not in gone])})
@@ -101,13 +113,18 @@ def test_an_answer_does_not_hold_without_a_named_witness(spark: SparkSession, tm
 
 def test_why_names_driver_rows_and_what_was_absent(spark: SparkSession, tmp_path: Path) -> None:
     rows = [("a", "sci.space", None, START), ("b", "sci.space", "a", START + HOUR), ("c", None, None, START + HOUR)]
+    rows += [("d", "sci.space", "b", START + 2 * HOUR)]
     with replay_home(tmp_path) as weft:
         load(weft, spark, "msgs", rows, own_time=3)
         for name in ("silent", "answered", "counts"):
             weft.install(name, QUERIES[name])
+        weft.install("thread", QUERIES["threads_of"])
+        weft.install(
+            "third", "SELECT msgid FROM msgs QUALIFY ROW_NUMBER() OVER (PARTITION BY newsgroup ORDER BY ts) = 3"
+        )
         weft.tick(now=START + 3 * DAY)
         silent = {values: weft.why("silent", n).combinations for n, _, values in answers(weft, "silent")}
-        assert set(silent) == {("b",), ("c",)}
+        assert set(silent) == {("c",), ("d",)}
         [cause] = silent["c",]
         assert "1 day" in cause.why
         assert [(each.role, each.values[0]) for each in cause.witnesses] == [("joined", "c")]
@@ -122,6 +139,17 @@ def test_why_names_driver_rows_and_what_was_absent(spark: SparkSession, tmp_path
         [group] = cause.witnesses
         assert group.count == 2
         assert [each.values[0] for each in group.members] == ["a", "b"]
+        chain = weft.why("thread", next(n for n, _, values in answers(weft, "thread") if values == ("d", "a")))
+        [cause] = chain.combinations
+        [row] = cause.witnesses
+        read = []
+        while row.count:  # each row of the recursion follows from a message and the row of its parent
+            read += [each.values[0] for each in row.members if each.table]
+            row = row.members[-1]
+        assert read == ["d", "b", "a"]
+        ranked = weft.why("third", 1)
+        [row] = ranked.combinations[0].witnesses
+        assert (row.alias, row.count, ranked.values) == ("row", 3, (row.members[0].values[0],))
         with pytest.raises(NotFound, match="counts has no answer 99"):
             weft.why("counts", 99)
 

@@ -188,6 +188,8 @@ def near(instant: Scalar) -> tuple[Shifted, int]:
     >>> moved, slack = near(following("DAY", plus(ts, Literal(5, INTERVAL))))
     >>> moved.base == ts, moved.micros == DAY + 5, slack == DAY
     (True, True, True)
+
+    The base may be a column of dates, whose instants are their beginnings.
     """
     moved, slack = _without_elapsed(shifted(instant))
     inside = _near_part(moved.base)
@@ -213,6 +215,13 @@ def _near_part(base: Scalar) -> tuple[Shifted, int] | None:
         ):
             below, slack = near(inner)
             return below, slack + DAY
+        case Cast(arg=Call(name="date_add" | "date_sub" as name, args=(day, Literal(value=int(count)))), type=type) if (
+            type == TIMESTAMP
+        ):
+            below, slack = near(Cast(day, TIMESTAMP))
+            return replace(below, micros=below.micros + (count if name == "date_add" else -count) * DAY), slack
+        case Cast(arg=ColumnRef(type=day) as column, type=type) if day == DATE and type == TIMESTAMP:
+            return Shifted(column, 0, ()), 0
         case Call(name="from_utc_timestamp" | "to_utc_timestamp", args=(inner, _)):
             below, slack = near(inner)
             return below, slack + DAY

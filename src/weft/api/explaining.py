@@ -88,9 +88,14 @@ def extents(catalog: CatalogParts, schemas: Mapping[str, TableSchema]) -> dict[s
     return {name: sizes[name] for name in schemas if name in sizes}
 
 
+def rows_of(extents: Mapping[str, TableExtent]) -> dict[str, int]:
+    """Return the numbers of rows of tables, without views, which are refreshed before they are read."""
+    return {name: each.rows for name, each in extents.items() if not each.view}
+
+
 def sql_asked_once(sql: str, known: Known) -> AskedOnce:
     """Return the SQL that ``weft try`` runs at the instant ``:t``.  Raise SqlError."""
-    return asked_once(plan(sql, known.schemas))
+    return asked_once(plan(sql, known.schemas), rows_of(known.extents))
 
 
 def synopsis_explanation(
@@ -133,7 +138,7 @@ def synopsis_plan(
 
 def explain_query(sql: str, known: Known, *, from_now: bool = False) -> Explanation:
     """Return an explanation of a query.  Raise SqlError if Weft does not support the query."""
-    explanation = explain(standing_plan(sql, known.schemas, from_now=from_now))
+    explanation = explain(standing_plan(sql, known.schemas, from_now=from_now)).sized(rows_of(known.extents))
     notes = (*explanation.notes, *_synopsis_note(sql, known, from_now=from_now))
     estimate = how_many(explanation.summary, known.extents, from_now=from_now)
     return with_order(replace(explanation, notes=notes, how_many=estimate, next_due=NOT_INSTALLED), sql)

@@ -9,7 +9,7 @@ from typing import Final
 
 from weft.algebra.relation import Output, Query
 from weft.algebra.traverse import rename
-from weft.api.explaining import with_order
+from weft.api.explaining import extents, rows_of, with_order
 from weft.catalog.records import QueryRecord, TickQuery
 from weft.execution.groups import Member, Shape, shape_of, window_start
 from weft.execution.home import OpenHome
@@ -33,7 +33,8 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
     if isinstance(shape, Plan):
         by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
         defined = tuple(by_id[key] for key in query.definitions)
-        explained = explain(replace(own_plan(query, shape), definitions=defined))
+        sizes = rows_of(extents(home.catalog, {table.schema.name: table.schema for table in tables.values()}))
+        explained = explain(replace(own_plan(query, shape), definitions=defined)).sized(sizes)
         # A stored plan lacks the types of intervals and of JSON text.
         explanation = with_order(replace(explained, columns=query.columns), query.sql)
     else:

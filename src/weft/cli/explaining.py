@@ -247,7 +247,11 @@ def _states(states: Sequence[StateText]) -> list[str]:
     for each in states:
         lines += [f"  {' and '.join(each.views)}: {each.rows}", f"    ({each.how})"]
         for step in each.steps:
-            lines += [f"    {step.name}:", *("    " + line for line in _indented(step.sql))]
+            by = f", by {step.engine}" if step.engine else ""
+            lines += [f"    {step.name}{by}:", *("    " + line for line in _indented(step.sql))]
+            if step.in_spark is not None:
+                lines += [f"    {step.name}, by Spark if the driver's memory cannot hold an input:"]
+                lines += ["    " + line for line in _indented(step.in_spark)]
     return lines
 
 

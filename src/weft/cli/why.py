@@ -58,13 +58,18 @@ def _print(combination: Combination) -> None:
     echo(f"because {combination.why}")
     for witness in combination.witnesses:
         echo(f"  {_ROLES[witness.role]:<8}{_row(witness)}")
-        if witness.count is not None:
-            more = witness.count > len(witness.members)
-            echo(f"          computed from {counted(witness.count, 'row')}{', the first of them' if more else ''}:")
-            for member in witness.members:
-                echo(f"            {_row(member)}")
+        _print_members(witness, 10)
     for absent in combination.absent:
         echo(f"  absent  {plain(absent)}")
+
+
+def _print_members(witness: Witness, indent: int) -> None:
+    if witness.count is None:
+        return
+    echo(f"{' ' * indent}computed from {counted(witness.count, 'row')}{', the first of them' if witness.more else ''}:")
+    for member in witness.members:
+        echo(f"{' ' * (indent + 2)}{_row(member)}")
+        _print_members(member, indent + 4)
 
 
 def _row(witness: Witness) -> str:

@@ -50,19 +50,12 @@ def _driven(around: relational.Relation, instant: Scalar | None, null_safe: bool
 
 
 def _news(around: relational.Relation, instant: Scalar) -> tuple[relational.Scan, DeltaScan] | None:
-    """Return None unless the driver's instant is a (rounded) column plus constant intervals.
-
-    The news of a state are the rows that begin or end in the window.  The window of another column of a state, such as
-    MAX(ts) + 1 hour, can contain rows that did not change, so the branch reads the whole state.
-    """
+    """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
     parts, slack = near(instant)
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in relational.sources(around):
         if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
-            period = (source.table.start, source.table.end)
-            if isinstance(source.table, relational.StateSchema) and parts.base.column not in period:
-                return None
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
 

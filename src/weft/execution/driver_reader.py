@@ -24,6 +24,7 @@ from weft.derivation.access_paths import in_reading_order
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
+from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
@@ -52,7 +53,7 @@ class ReadBounds:
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
-    whole: int = 20_000
+    whole: int = MOST_WHOLE
     filtered: int = 20_000
     news: int = 100_000
     scanned: int = 2_000_000
@@ -60,7 +61,7 @@ class ReadBounds:
     loaded: int = 20_000
     size: int = 64 << 20
     written: int = 20_000
-    inputs: int = 400_000
+    inputs: int = MOST_INPUTS
     passes: int = 8
 
 

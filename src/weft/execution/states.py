@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from weft.algebra.access import Access, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals, computed
@@ -44,6 +45,7 @@ from weft.planning.state_plan import (
     before,
     begins_at,
     changed_sql,
+    is_due,
     keys_sql,
     keys_view,
     may_continue,
@@ -105,6 +107,16 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
+        if not any(map(is_due, same)):
+            return self._read(state, same, vias)
+        rows = self._read(state, [FullScan(state.name)], {})
+        if not isinstance(rows, LocalRows) or not all(isinstance(path, DeltaScan) for path in same):
+            return rows
+        parts = slices_between(same, *window_of(state))[state.name]
+        inside = [part.mask(rows.data.column(part.column)) for part in parts]
+        return LocalRows(state, rows.data.filter(reduce(pc.or_kleene, inside)))
+
+    def _read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         continued = self._continued(state)
         if continued is not None and (rows := continued.read(same, vias)) is not None:
             return rows

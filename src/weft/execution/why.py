@@ -1,17 +1,17 @@
 """Name the causes of a stored answer by running the query's branches at the answer's first instant.
 
 The derivation of the branches is in ``planning.witnesses``.  Spark runs all branches as one job, and two more for each
-aggregate among the witnesses.  Nothing is stored.
+row of a state among the witnesses.  Nothing is stored.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.algebra.relation import Scan
+from weft.algebra.relation import Scan, StateSchema
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
 from weft.algebra.schema import DataType
 from weft.catalog import CatalogParts
@@ -23,8 +23,8 @@ from weft.execution.spark_runner import Limits, ad_hoc_reader, spark_faults
 from weft.execution.states import StateReader
 from weft.execution.windows import slices_between
 from weft.instants import format_instant
-from weft.planning.plan import Plan, encoded
-from weft.planning.witnesses import Cause, Role, WitnessSource, absent_words, causes, members
+from weft.planning.plan import Plan
+from weft.planning.witnesses import OWN, Cause, Role, WitnessSource, absent_words, causes, members
 from weft.planning.words import meanings
 from weft.printable import Brief, counted
 from weft.storage.values import Value, decode
@@ -36,15 +36,18 @@ MOST: Final = 5
 """The most combinations of witnesses that one branch shows."""
 MOST_MEMBERS: Final = 20
 """The most rows that are shown of a group."""
+MOST_STATES: Final = 20
+"""The most rows of states whose members are shown, because each takes a job of Spark."""
 
 
 @dataclass(frozen=True, repr=False)
 class Witness(Brief):
     """A row without which the answer would not have appeared.
 
-    ``table`` is the name of its table, or None for the row of an aggregate, of constants or of an array.  ``alias`` is
-    the range variable in the query's text.  ``members`` are the first rows of those that an aggregate counts.
-    ``count`` is the number of these rows, or ``MOST_MEMBERS`` + 1 for more rows of large tables (None: not computed).
+    ``table`` is the name of its table, or None for the row of a state (an aggregate, a window function, a recursion),
+    of constants or of an array.  ``alias`` is the range variable in the query's text.  ``members`` are the first rows
+    of those from which the row of a state follows: its group, its partition, or the rows of a step of the recursion.
+    ``count`` is the number of these combinations, or ``MOST_MEMBERS`` + 1 for more of large tables (None: unknown).
     """
 
     role: Role
@@ -59,6 +62,11 @@ class Witness(Brief):
     def hidden(self) -> Witness:
         """The witness without its values, for somebody who may not read them."""
         return replace(self, columns=(), values=(), members=(), count=None)
+
+    @property
+    def more(self) -> bool:
+        """Whether ``members`` has only the first of the rows."""
+        return self.count is not None and self.count > MOST_MEMBERS
 
     def _brief(self) -> str:
         values = ", ".join(f"{name} {value!r}" for (name, _), value in zip(self.columns, self.values, strict=True))
@@ -135,7 +143,7 @@ def combinations(
         views.read(paths, slices_between(paths, s, s + 1))
         views.register()
         parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
-        shown, by_cause = _Combined(reader, s, known), dict[int, list[list[str | None]]]()
+        shown, by_cause = _Combined(StateReader(reader), s, known), dict[int, list[list[str | None]]]()
         for row in _rows(reader, parts, small=views.small):
             by_cause.setdefault(row["cause"], []).append(row["witness"])
         listed = dict.fromkeys(
@@ -146,14 +154,16 @@ def combinations(
         return tuple(listed), any(len(several) > MOST for several in by_cause.values())
 
 
-def _rows(reader: Reader, parts: Sequence[str], *, small: bool) -> list[dict[str, Any]]:
-    """Return the rows of the SELECTs.  If Spark reads files, return at most ``MOST_MEMBERS`` + 1 rows of each."""
+def _rows(reader: Reader, parts: Sequence[str], *, small: bool, order: str = "") -> list[dict[str, Any]]:
+    """Return the rows of the SELECTs.  If Spark reads files, return at most the first ``MOST_MEMBERS`` + 1 of each."""
     if not parts:
         return []
     spark = reader.spark
     rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if small else None
     if rows is None:
-        rows = spark.sql(_union([f"SELECT * FROM ({part}) AS l LIMIT {MOST_MEMBERS + 1}" for part in parts])).toArrow()
+        rows = spark.sql(
+            _union([f"SELECT * FROM ({part}) AS l{order} LIMIT {MOST_MEMBERS + 1}" for part in parts])
+        ).toArrow()
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
 
@@ -162,11 +172,15 @@ def _union(parts: Sequence[str]) -> str:
     return "\nUNION ALL\n".join(f"({part})" for part in parts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Combined:
-    reader: Reader
+    states: StateReader
     s: int
     known: Mapping[ColumnRef, Scalar]
+    below: dict[tuple[str, tuple[str | None, ...]], tuple[tuple[Witness, ...], int | None]] = field(
+        default_factory=dict
+    )
+    """The members of the rows of states, and their numbers, by the names of the states and the texts of the rows."""
 
     def combination(self, cause: Cause, texts: Sequence[str | None]) -> Combination:
         """Return a cause with the stored texts of its witnesses."""
@@ -191,21 +205,30 @@ class _Combined:
     def _with_members(self, witness: Witness, source: WitnessSource, texts: Sequence[str | None]) -> Witness:
         state = source.state
         assert state is not None
-        known = {ref.column: _literal(text, ref.type) for ref, text in zip(source.refs, texts, strict=True)}
-        if None in known.values():
-            return witness
-        group = members(state, {name: value for name, value in known.items() if value is not None}, instant(self.s))
-        if group is None:
-            return witness
-        views = StateReader(self.reader).views(group.branches)
-        views.read([path for branch in group.branches for path in branch.paths.values()], {})
+        key = state.name, tuple(texts)
+        if key not in self.below and len(self.below) < MOST_STATES:
+            self.below[key] = (), None  # a row of a recursion can follow from itself
+            self.below[key] = self._members(source, state, texts)
+        found, number = self.below.get(key, ((), None))
+        return replace(witness, members=found, count=number)
+
+    def _members(
+        self, source: WitnessSource, state: StateSchema, texts: Sequence[str | None]
+    ) -> tuple[tuple[Witness, ...], int | None]:
+        literals = {ref.column: _literal(text, ref.type) for ref, text in zip(source.refs, texts, strict=True)}
+        known = {name: value for name, value in literals.items() if value is not None}
+        parts = members(state, known, instant(self.s))
+        if not parts:
+            return (), None
+        branches = [part.branch for part in parts]
+        views = self.states.views(branches)
+        views.read([path for branch in branches for path in branch.paths.values()], {})
         views.register()
-        columns = [ColumnRef("b", output.name, output.value.type) for output in group.branches[0].outputs]
-        listed = ", ".join(map(encoded, columns))
-        parts = [f"SELECT ARRAY({listed}) AS row FROM ({each.sql}) AS b" for each in group.branches]
-        rows = _rows(self.reader, parts, small=views.small)
-        some = (self._member(group.sources, row["row"]) for row in rows[:MOST_MEMBERS])
-        return replace(witness, members=tuple(each for row in some for each in row), count=len(rows))
+        texts_ = [part.sql(number) for number, part in enumerate(parts)]
+        rows = _rows(self.states.reader, texts_, small=views.small, order=f" ORDER BY {OWN} DESC")
+        rows.sort(key=lambda row: not row[OWN])
+        some = [each for row in rows[:MOST_MEMBERS] for each in self._member(parts[row["part"]].sources, row["row"])]
+        return tuple(some), len(rows)
 
     def _member(self, read: Sequence[WitnessSource], texts: list[str | None]) -> tuple[Witness, ...]:
         found = []

@@ -5,16 +5,19 @@ A row is new if the sum of a column value and a branch's threshold lies in a que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
+from weft.algebra.schema import DATE
 from weft.execution.groups import Group, Member
 from weft.planning.plan import PARAMETERS, Branch
 from weft.storage.slices import Slice
 
+_Ranges: TypeAlias = "dict[tuple[str, str, bool], set[tuple[int | None, int]]]"
+"""Ranges of instants by table and column, and whether the column has dates."""
 MOST_SLICES: Final = 16
 """Greatest number of ranges of one column. If there are more ranges, the ranges with the smallest gaps are merged."""
 NEVER: Final = 253_402_300_799_000_000
@@ -23,28 +26,32 @@ NEVER: Final = 253_402_300_799_000_000
 
 def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
     """Map each table to the ranges of the new rows that some branch reads for some query."""
-    ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
+    ranges: _Ranges = {}
     for group, branches in work:
         for branch in branches:
             for path in branch.paths.values():
                 if isinstance(path, DeltaScan):
-                    ranges.setdefault((path.table, path.column), set()).update(_ranges(path, group))
+                    ranges.setdefault(_column(path), set()).update(_ranges(path, group))
     return _slices(ranges)
 
 
 def slices_between(paths: Iterable[Access], tau: int | None, t: int) -> dict[str, tuple[Slice, ...]]:
     """Map each table to the ranges of the rows that paths without parameters read in the window [tau, t)."""
-    ranges: dict[tuple[str, str], set[tuple[int | None, int]]] = {}
+    ranges: _Ranges = {}
     for path in paths:
         if isinstance(path, DeltaScan):
-            ranges.setdefault((path.table, path.column), set()).add(_range(path, tau, t, _constant))
+            ranges.setdefault(_column(path), set()).add(_range(path, tau, t, _constant))
     return _slices(ranges)
 
 
-def _slices(ranges: Mapping[tuple[str, str], set[tuple[int | None, int]]]) -> dict[str, tuple[Slice, ...]]:
+def _column(path: DeltaScan) -> tuple[str, str, bool]:
+    return path.table, path.column, path.shift.base.type == DATE
+
+
+def _slices(ranges: _Ranges) -> dict[str, tuple[Slice, ...]]:
     result: dict[str, list[Slice]] = {}
-    for (table, column), ranges_of_column in ranges.items():
-        result.setdefault(table, []).extend(Slice(column, low, high) for low, high in merged(ranges_of_column))
+    for (table, column, days), ranges_of_column in ranges.items():
+        result.setdefault(table, []).extend(Slice(column, low, high, days) for low, high in merged(ranges_of_column))
     return {table: tuple(slices) for table, slices in result.items()}
 
 

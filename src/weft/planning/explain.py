@@ -8,7 +8,7 @@ the views in the SQL.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from weft.algebra.event import Event
@@ -28,7 +28,7 @@ from weft.planning.plan import (
     for_one,
     with_constants,
 )
-from weft.planning.state_text import StateText, state_texts
+from weft.planning.state_text import StateText, sized, state_texts
 from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.view_text import ViewText, view_texts
 from weft.planning.warnings import notes, view_notes
@@ -79,6 +79,11 @@ class Explanation(InLines):
     how_many: str | None = None
     next_due: str | None = None
     name: str | None = None
+
+    def sized(self, rows: Mapping[str, int]) -> Explanation:
+        """Choose the engines of states from the sizes of tables, as far as ``rows`` has them by name."""
+        first, later = ([sized(each, rows) for each in texts] for texts in (self.first_states, self.states))
+        return replace(self, first_states=tuple(first), states=tuple(later))
 
     @property
     def brief(self) -> tuple[str, ...]:
@@ -136,10 +141,11 @@ class AskedOnce:
     states: tuple[StateText, ...]
 
 
-def asked_once(plan: Plan) -> AskedOnce:
-    """Return what ``weft try`` runs."""
+def asked_once(plan: Plan, rows: Mapping[str, int] = {}) -> AskedOnce:
+    """Return what ``weft try`` runs.  ``rows`` has the sizes of tables, as far as they are known."""
     found = at_instant(plan.with_numbered_columns.query, TICK_END)
-    return AskedOnce(plan.text, tuple(branch.sql for branch in found), state_texts(found, stored=False))
+    texts = (sized(each, rows) for each in state_texts(found, stored=False))
+    return AskedOnce(plan.text, tuple(branch.sql for branch in found), tuple(texts))
 
 
 def branches(plan: Plan, events: Sequence[Event], *, whole: bool) -> tuple[Branch, ...]:

@@ -297,9 +297,14 @@ def for_many(event: Event, table: TableSchema, window: Mapping[str, Scalar], who
 
 def at_instant(query: Query, s: Scalar) -> tuple[Branch, ...]:
     """Return the branches that ``weft try`` runs.  The union of the branches is the answer at the instant ``s``."""
+    return tuple(ready(event, whole=True) for event in events_at(query, s))
+
+
+def events_at(query: Query, s: Scalar) -> tuple[Event, ...]:
+    """Return the events of the branches of ``at_instant``."""
     now: dict[str, Scalar] = {"tau": s, "t": plus(s, MICROSECOND), "t0": s}
     events = snapshot(bind_params(stateful(query), now), s)
-    return tuple(ready(bound(event, {"t0": s}), whole=True) for event in events)
+    return tuple(bound(event, {"t0": s}) for event in events)
 
 
 def with_constants(event: Event, values: Sequence[Literal]) -> Event:

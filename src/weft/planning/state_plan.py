@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from typing import Literal as OneOf
 
-from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Measure, Output, Recursive, Scan, StateSchema
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
@@ -120,9 +120,18 @@ def asked(state: StateSchema, same: Sequence[Access]) -> int | OneOf["whole", "n
     if isinstance(state.operator, Recursive):
         return "whole"
     names = [name for name, _ in key_columns(state)]
-    if any(isinstance(path, FullScan) for path in same) or len(columns) > 1 or not columns <= set(names):
+    whole = any(isinstance(path, FullScan) or is_due(path) for path in same)
+    if whole or len(columns) > 1 or not columns <= set(names):
         return "whole"
     return names.index(columns.pop()) if columns else "news"
+
+
+def is_due(path: Access) -> bool:
+    """Return whether the path reads the rows of a state whose own column reaches a threshold, such as MAX(ts) + 1 hour.
+
+    These rows may have begun before the window, so the new rows of the state do not contain them.
+    """
+    return isinstance(path, DeltaScan) and path.column not in (STARTS, ENDS)
 
 
 def keys_view(state: StateSchema) -> str:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from weft.algebra.access import Access, FullScan, Lookup
@@ -14,14 +15,17 @@ from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.recursion import ROUND
 from weft.derivation.stateful import states
-from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME
+from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME, Dialect
 from weft.planning.last_rows import new_rows_sql
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import ContinuedRecursion, Derived, continued_recursion, recursion_plan, tables_read
+from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE, same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
     asked,
+    base_scans,
+    changed_sql,
     continued_deltas,
     keys_sql,
     keys_view,
@@ -48,7 +52,8 @@ class StateText:
     """The computation of a state: its name, its rows in words, the method, and the views of each step in order.
 
     ``views`` are the names by which branches read the rows, which the last step gives.
-    ``reads_whole`` are the tables that the steps read in full.  A recursion is ``derived again`` or ``continued``.
+    ``reads_whole`` are the tables that the steps read in full, and ``tables`` all tables below the state.  A recursion
+    is ``derived again`` or ``continued``.
     """
 
     name: str
@@ -58,6 +63,28 @@ class StateText:
     steps: tuple[ViewText, ...]
     reads_whole: tuple[str, ...]
     recursion: Literal["derived again", "continued"] | None = None
+    tables: tuple[str, ...] = ()
+
+
+def sized(text: StateText, rows: Mapping[str, int]) -> StateText:
+    """Choose the engine of each step from the known sizes of the tables, as far as they decide it."""
+    most = MOST_INPUTS if text.recursion else MOST_WHOLE
+    if any(rows.get(table, 0) > most for table in text.reads_whole):
+        steps = (ViewText(each.name, each.in_spark, "Spark") if each.in_spark else each for each in text.steps)
+    elif all(rows.get(table, most + 1) <= most for table in text.tables):
+        steps = (replace(each, in_spark=None) for each in text.steps)
+    else:
+        return text
+    return replace(text, steps=tuple(steps))
+
+
+def _step(state: StateSchema, name: str, sql: Callable[[Dialect], str]) -> ViewText:
+    in_spark = laid_out(sql(SPARK))
+    # DuckDB does not read the results of queries in the rounds of a recursion.
+    rounds = isinstance(state.operator, Recursive)
+    if not same_in_duckdb(state) or (rounds and any(each.table.source == "results" for each in base_scans(state))):
+        return ViewText(name, in_spark, "Spark")
+    return ViewText(name, laid_out(sql(DUCKDB)), "DuckDB", in_spark)
 
 
 def state_texts(branches: Sequence[Branch], *, whole: bool = False, stored: bool = True) -> tuple[StateText, ...]:
@@ -107,32 +134,36 @@ class _Texts:
                 how, steps = "the groups that change in the window", self._news(state)
             else:
                 how, steps = self._looked_up(state, groups, _look_ups(same))
+            tables = tuple(dict.fromkeys(scan.table.name for scan in base_scans(state)))
             self.found[key] = StateText(
-                state.name, views, state_words(state), how, steps, tuple(self.reads_whole), recursion
+                state.name, views, state_words(state), how, steps, tuple(self.reads_whole), recursion, tables
             )
 
     def _totals(self, state: StateSchema, deltas: StateDeltas) -> tuple[str, tuple[ViewText, ...]]:
         """The rows continue the stored totals.  Without stored totals, they come from the whole tables."""
         if self.whole:
             plan = state_rows(state, None)
-            given = f"(SELECT *, 1 AS sign FROM ({plan.lives(SPARK)}) AS given)"
+
+            def whole(dialect: Dialect) -> str:
+                given = f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)"
+                return continued_sql(state, given, "", dialect)
+
             views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-            text = continued_sql(state, given, "", SPARK)
-            return "all groups, from the tables", (*views, ViewText(state.name, laid_out(text)))
+            return "all groups, from the tables", (*views, _step(state, state.name, whole))
         views = self._views(deltas.reads, deltas.paths, deltas.columns, state)
         if isinstance(state.operator, Grouped):
             text = continued_sql(state, _DELTAS, _STORED, DUCKDB)
             how = (
-                f"running totals: {_STORED} has the groups and totals that the last tick stored, and DuckDB runs the "
-                "last step; without stored totals, all groups come from the tables"
+                f"running totals: {_STORED} has the groups and totals that the last tick stored; without stored "
+                "totals, all groups come from the tables"
             )
         else:
             text = new_rows_sql(state, _DELTAS, _STORED)
             how = (
-                f"new rows: {_STORED} has the last rows of each partition, which the last tick stored, and DuckDB runs "
-                "the last step; without stored rows, they come from the tables"
+                f"new rows: {_STORED} has the last rows of each partition, which the last tick stored; without stored "
+                "rows, they come from the tables"
             )
-        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text)))
+        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text), "DuckDB"))
 
     def _news(self, state: StateSchema) -> tuple[ViewText, ...]:
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
@@ -143,7 +174,9 @@ class _Texts:
         views = self._views(read, paths, columns_read(branches), state)
         keys = ViewText(keys_view(state) + suffix(state), laid_out(keys_sql(branches, len(kinds))))
         places = tuple(range(len(kinds)))
-        return (*views, keys, *self._rows(state, Keys(places, kinds, (False,) * len(kinds)) if kinds else None))
+        if not kinds:
+            return (*views, keys, *self._rows(state, None))
+        return (*views, keys, *self._rows(state, Keys(places, kinds, (False,) * len(kinds)), changed=True))
 
     def _looked_up(self, state: StateSchema, place: int, paths: Sequence[Lookup]) -> tuple[str, tuple[ViewText, ...]]:
         keys = Keys((place,), (key_columns(state)[place][1],), (False,))
@@ -163,16 +196,15 @@ class _Texts:
             return self._continued(state, continued)
         plan = recursion_plan(state)
         views = self._views(plan.reads, tables_read((*plan.first, *plan.steps)), plan.columns, state)
-        first = ViewText(plan.last_round, laid_out(plan.first_sql(SPARK)))
         how = f"round by round, from the tables: {plan.last_round} has the first rows, {_THEN}"
-        return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(SPARK))))
+        return how, (*views, _step(state, plan.last_round, plan.first_sql), _step(state, state.name, plan.next_sql))
 
     def _continued(self, state: StateSchema, plan: ContinuedRecursion) -> tuple[str, tuple[ViewText, ...]]:
         again: tuple[Derived, ...] = ()
         texts = [(plan.last_round, plan.first_sql(DUCKDB)), (state.name, plan.next_sql(DUCKDB))]
         how = (
             f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
-            f"of tables derive, {_THEN}; DuckDB runs the steps; without stored rows, all rows come from the tables"
+            f"of tables derive, {_THEN}; without stored rows, all rows come from the tables"
         )
         if plan.touching:
             kinds = tuple(column.type for column in state.columns[: plan.width])
@@ -189,18 +221,18 @@ class _Texts:
                 f"continued: {plan.stored} has the rows that the last tick stored, {plan.touched} those of them that a "
                 f"derivation gives no longer, with what follows from them by the last step, and {plan.kept} the "
                 f"others; {plan.last_round} has what derives the touched rows again and what new rows of tables "
-                f"derive, {_THEN}; DuckDB runs the steps; without stored rows, all rows come from the tables"
+                f"derive, {_THEN}; without stored rows, all rows come from the tables"
             )
         read = tables_read((*plan.touching, *again, *plan.first, *plan.steps))
         columns = {**plan.columns, ROUND: set(VALID_TIME.columns(plan.width))}
         views = self._views(plan.reads, read, columns, state)
         views = tuple(replace(view, sql=view.sql.replace(f"FROM {ROUND}\n", f"FROM {plan.stored}\n")) for view in views)
-        return how, (*views, *(ViewText(name, laid_out(text)) for name, text in texts if text))
+        return how, (*views, *(ViewText(name, laid_out(text), "DuckDB") for name, text in texts if text))
 
-    def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
+    def _rows(self, state: StateSchema, keys: Keys | None, *, changed: bool = False) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)
         views = self._views(plan.reads, plan.paths.values(), plan.columns, state)
-        return (*views, ViewText(state.name, laid_out(plan.sql(SPARK))))
+        return (*views, _step(state, state.name, partial(changed_sql, plan) if changed else plan.sql))
 
     def _views(
         self, read: Iterable[StateSchema], paths: Iterable[Access], columns: Mapping[str, set[str]], state: StateSchema

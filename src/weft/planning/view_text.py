@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
@@ -13,10 +14,16 @@ from weft.sql.rendering import render
 
 @dataclass(frozen=True)
 class ViewText:
-    """A view in the SQL, with its definition over the tables."""
+    """A view in the SQL, with its definition over the tables.
+
+    The last steps of a state have the ``engine`` that runs them.  If ``in_spark`` is not None, DuckDB runs the step
+    while the driver's memory holds its inputs, and otherwise Spark runs ``in_spark``.
+    """
 
     name: str
     sql: str
+    engine: OneOf["DuckDB", "Spark"] | None = None
+    in_spark: str | None = None
 
 
 def view_texts(

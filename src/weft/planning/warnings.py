@@ -206,8 +206,8 @@ def _whole(table: str, aliases: Sequence[str]) -> Note:
 
 def _awaited(table: str) -> Note:
     whole = f"each tick that evaluates the query reads all of {table}"
-    reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP column plus a constant"
-    line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP column plus a constant"
+    reason = f"the instant at which a row of {table} becomes due is not a TIMESTAMP or DATE column plus a constant"
+    line = f"{whole}: the instant at which a row becomes due is not a TIMESTAMP or DATE column plus a constant"
     return Note("warning", f"{reason}. No range of a column therefore selects the due rows, and {whole}", line)
 
 

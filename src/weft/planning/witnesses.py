@@ -26,11 +26,15 @@ from weft.algebra.relation import (
     Plain,
     Predicate,
     Query,
+    Recurrence,
+    Recursive,
     Relation,
     Scan,
     Select,
     Source,
     StateSchema,
+    Union,
+    Windowed,
     attributes,
     block,
     condition,
@@ -38,10 +42,11 @@ from weft.algebra.relation import (
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import TIME_START, ColumnRef, Literal, Scalar, call, columns
+from weft.algebra.scalar import TIME_START, TRUE, ColumnRef, Literal, Scalar, call, columns
 from weft.algebra.schema import INTERVAL, STRING, TableSchema
-from weft.algebra.traverse import scans, substitute, transform, walk
-from weft.planning.plan import Branch, Plan, at_instant, encoded, for_one, identity, with_constants
+from weft.algebra.traverse import Node, scans, substitute, transform, walk
+from weft.derivation.stateful import written
+from weft.planning.plan import Branch, Plan, encoded, events_at, for_one, identity, ready, with_constants
 from weft.planning.words import condition_words, meanings, scalar_words, spoken, why
 from weft.sql.lower.intervals import as_interval
 from weft.sql.lower.scope import as_written
@@ -50,6 +55,7 @@ from weft.sql.rendering import render
 Role = OneOf["driver", "joined", "exists"]
 """The part of a witness: the row that began or ended, a row of FROM, or a row of an EXISTS."""
 
+OWN: Final = "own"
 _WITNESS: Final = "w"
 
 
@@ -72,6 +78,8 @@ class WitnessSource:
         state = self.state
         if state is None:
             return as_written(_alias(self.source))
+        if isinstance(state.operator, Recursive):
+            return state.operator.name
         return "group" if isinstance(state.operator, Grouped) else "row"
 
     @property
@@ -189,6 +197,7 @@ def _source(source: Source, role: Role, known: Mapping[ColumnRef, Scalar]) -> Wi
         # The end of a row is unknown while the row holds.  The period of a state is cut to the window.
         hidden = (source.table.end, source.table.start if isinstance(source.table, StateSchema) else None)
         refs = tuple(_with_unit(ref, source.table) for ref in refs if ref.column not in hidden)
+        known = {**meanings(source), **known}
     return WitnessSource(source, role, refs, tuple(_name(known.get(ref, ref)) for ref in refs))
 
 
@@ -216,29 +225,88 @@ def absent_words(absent: NotExists, values: Mapping[ColumnRef, Literal], known: 
 
 @dataclass(frozen=True)
 class Members:
-    """The rows that an aggregate counts at one instant: branches whose union has the columns ``refs``."""
+    """Some of the rows from which the row of a state follows at one instant: a branch with the columns of its sources.
 
-    branches: tuple[Branch, ...]
+    The column ``OWN`` of the branch is true for the row to which window functions were added.
+    """
+
+    branch: Branch
     sources: tuple[WitnessSource, ...]
 
-    @property
-    def refs(self) -> tuple[ColumnRef, ...]:
-        """The columns of the rows."""
-        return tuple(ref for source in self.sources for ref in source.refs)
+    def sql(self, number: int) -> str:
+        """Return SQL for the rows, with ``number``, ``OWN``, and an ARRAY of the texts of their columns."""
+        outputs = self.branch.outputs
+        shown = [ColumnRef("b", each.name, each.value.type) for each in outputs if each.name.startswith(_WITNESS)]
+        heads = f"{number} AS part, b.{OWN}, ARRAY({', '.join(map(encoded, shown))}) AS row"
+        return f"SELECT {heads}\nFROM ({self.branch.sql}) AS b"
 
 
-def members(state: StateSchema, values: Mapping[str, Literal], s: Scalar) -> Members | None:
-    """Return the rows that form a group at the instant ``s``, or None if they are not rows of tables.
+def members(state: StateSchema, values: Mapping[str, Literal], s: Scalar) -> tuple[Members, ...]:
+    """Return the rows from which a row of a state follows at the instant ``s``: its group, its partition, or the rows
+    of a step of a recursion.
 
-    ``values`` has the values of the group's columns by name.
+    ``values`` has the values of the row by name.  Return nothing if a value that restricts the rows is not among them.
     """
-    operator = state.operator
-    if not isinstance(operator, Grouped) or any(isinstance(scan.table, StateSchema) for scan in scans(operator)):
-        return None
-    same = [Plain(call("<=>", group.value, values[group.name])) for group in operator.groups if group.name in values]
-    read = tuple(_source(each, "joined", {}) for each in sources(operator.input) if isinstance(each, Scan))
-    refs = [ref for source in read for ref in source.refs]
-    if not refs:
-        return None
-    outputs = tuple(Output(f"{_WITNESS}{number}", ref) for number, ref in enumerate(refs, 1))
-    return Members(at_instant(Query(Select(operator.input, conjunction(*same)), outputs), s), read)
+    below = _rows_below(state, values)
+    if below is None:
+        return ()
+    relation, same, own = below
+    known = meanings(relation)
+    query = Query(Select(relation, conjunction(*same)), (Output(OWN, own),))
+    found = []
+    for event in events_at(query, s):
+        read = tuple(_source(each, "joined", known) for each in sources(event.block))
+        refs = [ref for source in read for ref in source.refs]
+        if refs:
+            project = event.projection
+            columns = tuple(Output(f"{_WITNESS}{number}", ref) for number, ref in enumerate(refs, 1))
+            kept = replace(project, outputs=(*project.outputs[:1], *columns, *project.outputs[1:]))
+            found.append(Members(ready(event.over(kept), whole=True), read))
+    return tuple(found)
+
+
+def _rows_below(state: StateSchema, values: Mapping[str, Literal]) -> tuple[Relation, list[Predicate], Scalar] | None:
+    """Return the relation below a state, the conditions that choose the rows, and whether a row is the row's own."""
+    operator, given = written(state), [values.get(column.name) for column in state.columns]
+    rows: Relation
+    match operator:
+        case Grouped(input=rows, groups=groups):
+            chosen = [group.value for group in groups]
+        case Windowed(input=rows, partition=partition, outputs=outputs):
+            row = {each.value: value for each, value in zip(outputs, given, strict=False) if value is not None}
+            own: Scalar = TRUE
+            for pair in row.items():
+                own = call("and", own, call("<=>", *pair))
+            of_row = [(key, substitute(key, row)) for key in partition]
+            if any(columns(value) for _, value in of_row):
+                return None
+            return rows, [Plain(call("<=>", *pair)) for pair in of_row], own
+        case Recursive():
+            rows = _with_parents(state, operator)
+            chosen = list(attributes(rows))
+        case _:
+            rows = operator.input if isinstance(operator, Distinct) else operator
+            chosen = list(attributes(rows))
+    same = [Plain(call("<=>", key, value)) for key, value in zip(chosen, given, strict=False) if value is not None]
+    return (rows, list[Predicate](same), TRUE) if len(same) == len(chosen) else None
+
+
+def _with_parents(state: StateSchema, operator: Recursive) -> Relation:
+    """Return the first rows and the step of a recursion, where the step reads all rows of the recursion."""
+    parts = [part for part in walk(operator) if isinstance(part, Recurrence)]
+    places = {
+        (part.alias, column.name): own.name
+        for part in parts
+        for column, own in zip(part.columns, state.columns, strict=False)
+    }
+
+    def change(node: Node) -> Node:
+        match node:
+            case Recurrence(alias=alias):
+                return Scan(state, alias)
+            case ColumnRef(scan=scan, column=column) if (scan, column) in places:
+                return replace(node, column=places[scan, column])
+            case _:
+                return node
+
+    return Union(operator.alias, (operator.seed, transform(operator.step, change)))

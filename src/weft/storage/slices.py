@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.storage.delta_log import DataFile
 
@@ -16,24 +16,28 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 
+_DAY: Final = 86_400_000_000
+_MOST_DAYS: Final = 2**31 - 1
+
+
 @dataclass(frozen=True)
 class Slice:
-    """The rows with ``column`` in [low, high), in microseconds UTC. If ``low`` is None, there is no lower bound."""
+    """The rows with ``column`` in [low, high), in microseconds UTC. If ``low`` is None, there is no lower bound.
+
+    With ``days``, the column has dates, whose instants are their beginnings.
+    """
 
     column: str
     low: int | None
     high: int
+    days: bool = False
 
     @property
     def condition(self) -> pc.Expression:
-        """The condition of the slice for Arrow. The column has the type INSTANT."""
-        import pyarrow as pa
+        """The condition of the slice for Arrow. The column has the type INSTANT, or DATE with ``days``."""
+        import pyarrow.compute as pc
 
-        from weft.storage.columns import INSTANT
-
-        condition = self.condition_on(self.column, pa.schema([(self.column, INSTANT)]))
-        assert condition is not None
-        return condition
+        return self._inside(pc.field(self.column))
 
     def condition_on(self, column: str, schema: pa.Schema) -> pc.Expression | None:
         """Return the condition for ``column`` instead, which may be a timestamp of any unit.
@@ -62,28 +66,37 @@ class Slice:
 
     def mask(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
         """Return for each instant of a column whether it lies in the slice. NULL stays NULL."""
-        import pyarrow as pa
         import pyarrow.compute as pc
+
+        below = pc.less(column, self._bound(self.high))
+        return below if self.low is None else pc.and_kleene(pc.greater_equal(column, self._bound(self.low)), below)
+
+    def _inside(self, column: pc.Expression) -> pc.Expression:
+        below = column < self._bound(self.high)
+        return below if self.low is None else (column >= self._bound(self.low)) & below
+
+    def _bound(self, instant: int) -> pa.Scalar:
+        """Return the instant, or the first day that does not begin before it."""
+        import pyarrow as pa
 
         from weft.storage.columns import INSTANT
 
-        below = pc.less(column, pa.scalar(self.high, INSTANT))
-        if self.low is None:
-            return below
-        return pc.and_kleene(pc.greater_equal(column, pa.scalar(self.low, INSTANT)), below)
+        if not self.days:
+            return pa.scalar(instant, INSTANT)
+        return pa.scalar(max(-_MOST_DAYS, min(-(-instant // _DAY), _MOST_DAYS)), pa.int32()).cast(pa.date32())
 
 
 def hull(slices: Sequence[Slice]) -> Slice | None:
     """Return the smallest slice that contains the given ones, or None if they have several columns.
 
     >>> hull([Slice("ts", 5, 7), Slice("ts", 1, 3)]), hull([Slice("ts", 5, 7), Slice("ts", None, 3)])
-    (Slice(column='ts', low=1, high=7), Slice(column='ts', low=None, high=7))
+    (Slice(column='ts', low=1, high=7, days=False), Slice(column='ts', low=None, high=7, days=False))
     """
     if len({each.column for each in slices}) != 1:
         return None
     lows = [each.low for each in slices if each.low is not None]
     low = min(lows) if len(lows) == len(slices) else None
-    return Slice(slices[0].column, low, max(each.high for each in slices))
+    return replace(slices[0], low=low, high=max(each.high for each in slices))
 
 
 def may_hold(file: DataFile, part: Slice, names: Mapping[str, str] | None) -> bool:

@@ -6,11 +6,12 @@ import pytest
 
 from netnews import TABLES, table
 from weft.algebra.access import DeltaScan, FullScan, Lookup
-from weft.algebra.schema import STRING
+from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import access_paths, keyless
 from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
+from weft.planning.state_plan import is_due
 
 HOUR = 3_600_000_000
 
@@ -42,6 +43,33 @@ def test_a_threshold_that_is_rounded_has_a_window_that_is_wider() -> None:
     (path,) = next(branch for branch in found if branch.event.driver.kind == "now_from").paths.values()
     assert isinstance(path, DeltaScan)
     assert (path.column, path.shift.micros, path.slack) == ("ts", 25 * HOUR, 24 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("condition", "micros"),
+    [
+        ("born < NOW() - INTERVAL 10 DAYS", 10 * 24 * HOUR + 1),
+        ("CURRENT_DATE > born", 24 * HOUR),
+        ("CURRENT_DATE >= DATE_ADD(born, 7)", 7 * 24 * HOUR),
+        ("DATE_SUB(born, 2) <= NOW()", -2 * 24 * HOUR),
+    ],
+)
+def test_a_threshold_on_a_date_has_a_window_of_instants(condition: str, micros: int) -> None:
+    found = branches(f"SELECT name FROM users WHERE {condition}")
+    (path,) = next(branch for branch in found if branch.event.driver.kind == "now_from").paths.values()
+    assert isinstance(path, DeltaScan)
+    assert (path.column, path.shift.micros, path.slack, path.shift.base.type) == ("born", micros, 0, DATE)
+
+
+def test_a_threshold_on_a_column_of_a_group_has_its_window() -> None:
+    found = branches(
+        "SELECT sender, MAX(date) AS d FROM msgs GROUP BY sender HAVING MAX(date) < NOW() - INTERVAL 1 HOUR"
+    )
+    paths = {branch.event.driver.kind: path for branch in found for path in branch.paths.values()}
+    due, news = paths["now_from"], paths["arrival"]
+    assert isinstance(due, DeltaScan) and isinstance(news, DeltaScan)
+    assert (due.column, due.shift.micros) == ("d", HOUR + 1)
+    assert is_due(due) and not is_due(news) and due.view == news.view
 
 
 def test_an_interval_of_a_row_has_no_window() -> None:

@@ -95,6 +95,29 @@ def test_a_state_over_a_large_table_is_computed_by_spark(weft: Weft, monkeypatch
     assert (sizes.by, sizes.how) == ("Spark", "all groups, computed from the tables")
 
 
+def test_a_threshold_on_a_date_reads_the_rows_of_its_window(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    rows = [{"task": day, "due": f"1993-04-{day:02}", "at": "1993-04-01T00:00:00Z"} for day in range(1, 31)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
+        weft.ingest_file(file, "tasks", ts_from="at", types={"due": "DATE"})
+        _load(weft, tmp_path, range(1, 2), "1993-04-22")
+        for name, condition in (("late", "NOW() > due"), ("later", "CURRENT_DATE >= DATE_ADD(due, 2)")):
+            _ticked(weft, name, f"SELECT task FROM tasks WHERE {condition}")
+            (news,) = weft.explain_tick(name).relations
+            assert (news.view, news.by, news.rows) == ("tasks__news", "driver", 17)  # the window has 17 midnights
+
+
+def test_a_threshold_on_an_aggregate_looks_the_other_tables_up(weft: Weft) -> None:
+    text = (
+        "SELECT m.id, r.n FROM posts m JOIN (SELECT parent, MAX(ts) AS latest, COUNT(DISTINCT word) AS n FROM posts "
+        "GROUP BY parent) AS r ON r.parent = m.id WHERE NOW() > r.latest + INTERVAL 1 HOUR"
+    )
+    _ticked(weft, "old", text)
+    read = {re.sub("_[0-9a-f]{12}", "", each.view): each for each in weft.explain_tick("old").relations}
+    assert "posts" not in read and read["posts__by_id"].what == "look-up of posts by id"
+
+
 def lines(weft: Weft) -> dict[str, tuple[str, str]]:
     return {each.view: (each.by, each.how) for each in weft.explain_tick("replies").relations}
 

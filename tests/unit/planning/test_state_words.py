@@ -122,6 +122,27 @@ def test_a_tick_that_reads_a_whole_table_for_an_aggregate_is_warned_of() -> None
     assert "(GROUP BY LOWER(msgs.sender)) reads all of msgs" in named
 
 
+def test_the_engine_of_a_state_follows_from_the_sizes_of_its_tables() -> None:
+    found = told("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY DATE_TRUNC('DAY', ts)")
+    again = told("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY newsgroup")
+
+    def engines(text: Explanation, rows: dict[str, int]) -> list[tuple[str | None, bool]]:
+        sized = text.sized(rows)
+        return [
+            (state.steps[-1].engine, state.steps[-1].in_spark is not None)
+            for state in (sized.states + sized.first_states)
+        ]
+
+    assert engines(again, {}) == [("DuckDB", True), ("DuckDB", True)]
+    assert engines(again, {"msgs": 20_000}) == [("DuckDB", False), ("DuckDB", False)]
+    # The first delivery reads all rows, and a tick looks up the groups that change.
+    assert engines(again, {"msgs": 20_001}) == [("DuckDB", True), ("Spark", False)]
+    in_spark = again.first_states[0].steps[-1].in_spark
+    assert again.sized({"msgs": 20_001}).first_states[0].steps[-1].sql == in_spark
+    assert in_spark != again.first_states[0].steps[-1].sql
+    assert engines(found, {}) == engines(found, {"msgs": 7}) == [("Spark", False), ("Spark", False)]
+
+
 def test_states_inside_states_come_first() -> None:
     text = "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY newsgroup) g"
     found = told(text)

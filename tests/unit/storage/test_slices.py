@@ -24,6 +24,7 @@ from weft.storage.slices import Slice
 from weft.storage.temporal_sql import temporal_sql
 from weft.store import store_of
 
+DAY = 86_400_000_000
 TABLE = TableSchema(
     1, "t", (Column(1, "id", BIGINT), Column(2, "part", STRING), Column(3, "at", TIMESTAMP), Column(4, "ts", TIMESTAMP))
 )
@@ -142,3 +143,15 @@ def test_a_bound_that_the_type_of_a_column_would_round_is_left_out() -> None:
         condition = part.condition_on("d", pa.schema([("d", kind)]))
         assert (None if condition is None else str(condition).count("1970")) == bounds, kind
     assert part.condition_on("other", pa.schema([("d", INSTANT)])) is None
+
+
+@given(st.integers(-(2**62), 2**62), st.one_of(st.none(), st.integers(-(2**62), 2**62)), st.data())
+@settings(max_examples=50)
+def test_a_slice_of_dates_has_the_days_that_begin_in_it(high: int, low: int | None, data: st.DataObject) -> None:
+    near = [bound // DAY + more for bound in (high, low or 0) for more in (-1, 0, 1)]
+    days = [day for day in near if abs(day) < 2**31] or [data.draw(st.integers(-(2**31), 2**31 - 1))]
+    column = pa.array(days, pa.int32()).cast(pa.date32())
+    part = Slice("day", low, high, days=True)
+    assert part.mask(column).to_pylist() == [part.holds(day * DAY) for day in days]
+    kept = pa.table({"day": column}).filter(part.condition).column("day").cast(pa.int32())
+    assert kept.to_pylist() == [day for day in days if part.holds(day * DAY)]

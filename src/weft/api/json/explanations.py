@@ -50,7 +50,7 @@ def _view(each: ViewText) -> Fields:
 
 
 def _state(each: StateText) -> Fields:
-    steps = list(map(_view, each.steps))
+    steps = [{**_view(step), "engine": step.engine, "in_spark": step.in_spark} for step in each.steps]
     return {"name": each.name, "views": list(each.views), "rows": each.rows, "how": each.how, "steps": steps}
 
 

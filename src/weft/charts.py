@@ -194,17 +194,18 @@ class Panel:
         return value if self.linear else log10(value)
 
 
-_PANEL: Final = (58, 46, 190, 120, 270)
-"""The left, top, width and height of a panel, and the distance to the next."""
+_LEFT_OF, _TOP, _WIDE, _TALL, _STEP, _DOWN = 58, 46, 190, 120, 270, 210
+"""The left, top, width and height of a panel, and the distances to the next one and to the next row."""
+_ROW: Final = 3
+"""The maximum number of panels in a row."""
 _COLOURS: Final = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#718096")
 
 
 def figure(title: str, panels: Sequence[Panel]) -> str:
-    """Draw panels side by side as an SVG file.  A legend names the lines if there are several."""
-    left, top, _, height, step = _PANEL
+    """Draw panels as an SVG file, three in a row.  A legend names the lines if there are several."""
     names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
-    foot = top + height + 50
-    size = f"{step * len(panels) + 10} {foot + (24 if len(names) > 1 else 4)}"
+    foot = _DOWN * -(-len(panels) // _ROW) + 6
+    size = f"{_STEP * min(len(panels), _ROW) + 10} {foot + (10 + 18 * -(-len(names) // 4) if len(names) > 1 else 4)}"
     parts = [
         Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {}" ').format(size)
         + Markup('font-family="sans-serif" font-size="11" role="img">'),
@@ -213,30 +214,29 @@ def figure(title: str, panels: Sequence[Panel]) -> str:
         + Markup("{ text { fill: #e8edf2 } .soft { fill: #a9b6c3 } }</style>"),
     ]
     for number, panel in enumerate(panels):
-        parts += _panel(step * number + left, panel, names)
+        at = f"{number % _ROW * _STEP + _LEFT_OF} {number // _ROW * _DOWN}"
+        parts += [Markup('<g transform="translate({})">').format(at), *_panel(panel, names), Markup("</g>")]
     for number, name in enumerate(names if len(names) > 1 else ()):
-        x = left + number * 130
-        parts.append(Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, foot + 8, _COLOURS[number]))
-        parts.append(Markup('<text x="{}" y="{}">{}</text>').format(x + 26, foot + 12, name))
+        x, y, colour = _LEFT_OF + number % 4 * 190, foot + number // 4 * 18 + 8, _COLOURS[number]
+        parts.append(Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, y, colour))
+        parts.append(Markup('<text x="{}" y="{}">{}</text>').format(x + 26, y + 4, name))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _panel(left: int, panel: Panel, names: Sequence[str]) -> Iterator[Markup]:
-    _, top, width, height, _ = _PANEL
-    label = Markup('<text x="{:.1f}" y="{:.1f}" class="soft" text-anchor="{}" font-size="9">{}</text>')
-    yield Markup('<text x="{}" y="18" font-weight="bold">{}</text>').format(left, panel.title)
-    yield Markup('<text x="{}" y="34" class="soft">{}</text>').format(left, panel.note)
-    yield Markup('<path d="M{} {}V{}H{}" fill="none" stroke="#90a4bd"/>').format(left, top, top + height, left + width)
+def _panel(panel: Panel, names: Sequence[str]) -> Iterator[Markup]:
+    yield Markup('<text y="18" font-weight="bold">{}</text>').format(panel.title)
+    yield Markup('<text y="34" class="soft">{}</text>').format(panel.note)
+    yield Markup('<path d="M0 {}v{}h{}" fill="none" stroke="#90a4bd"/>').format(_TOP, _TALL, _WIDE)
     low, high = panel.rows
     decades = [] if panel.linear else range(round(log10(low)), round(log10(high)) + 1)
     for number, decade in enumerate(decades):
-        y = top + height * (1 - number / max(len(decades) - 1, 1))
-        yield label.format(left - 6, y + 3, "end", f"{10.0**decade:,g}")
-        yield Markup('<path d="M{} {:.1f}h{}" stroke="#90a4bd" stroke-opacity="0.3"/>').format(left, y, width)
+        y = _TOP + _TALL * (1 - number / max(len(decades) - 1, 1))
+        yield _label(-6, y + 3, "end", f"{10.0**decade:,g}")
+        yield Markup('<path d="M0 {:.1f}h{}" stroke="#90a4bd" stroke-opacity="0.3"/>').format(y, _WIDE)
     labelled: set[float] = set()
     for line, places in zip(panel.lines, panel.places(), strict=True):
         colour = _COLOURS[names.index(line.name)]
-        at = [(left + width * x, top + height * (1 - y)) for x, y in places]
+        at = [(_WIDE * x, _TOP + _TALL * (1 - y)) for x, y in places]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
         yield Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>').format(path, colour)
         for (x, y), (below, value) in zip(at, line.points, strict=True):
@@ -244,7 +244,11 @@ def _panel(left: int, panel: Panel, names: Sequence[str]) -> Iterator[Markup]:
             yield mark.format(x, y, colour, f"{line.name}: {value:,.{0 if panel.linear else 3}f}")
             if below not in labelled:
                 labelled.add(below)
-                yield label.format(x, top + height + 16, "middle", f"{below:,g}" if below < 1e6 else f"{below:,.0f}")
-    yield Markup('<text x="{:.1f}" y="{}" class="soft" text-anchor="middle">{}</text>').format(
-        left + width / 2, top + height + 34, panel.below
-    )
+                yield _label(x, _TOP + _TALL + 16, "middle", f"{below:,g}" if below < 1e6 else f"{below:,.0f}")
+    below_text = Markup('<text x="{:.1f}" y="{}" class="soft" text-anchor="middle">{}</text>')
+    yield below_text.format(_WIDE / 2, _TOP + _TALL + 34, panel.below)
+
+
+def _label(x: float, y: float, anchor: str, text: str) -> Markup:
+    label = Markup('<text x="{:.1f}" y="{:.1f}" class="soft" text-anchor="{}" font-size="9">{}</text>')
+    return label.format(x, y, anchor, text)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = "_number"
 _MEMORY: Final = {(1, False): 5, (2, False): 10, (1, True): 10, (2, True): 25}
-"""The percentage of the machine's memory that a DuckDB uses at most, by its number of threads and whether it has macros.
+"""The percentage of the machine's memory for a DuckDB, by its number of threads and whether it has macros.
 
 The DuckDB with two threads and macros computes the first periods of views, and all that a synopsis reads.
 """

@@ -14,7 +14,7 @@ from replayed import DAY, HOUR, START, ledger_rows, load, replay_home
 from weft.algebra.schema import DataType
 from weft.execution import driver_reader, duckdb_answers
 from weft.execution.driver_reader import NOTHING, ReadBounds
-from weft.execution.duckdb_answers import FirstAnswers
+from weft.execution.duckdb_answers import LargeAnswers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,11 +58,11 @@ class Home:
     """A home with the queries, after two ticks. ``made`` has what DuckDB computed, or None where Spark had to."""
 
     def __init__(self, folder: Path, spark: SparkSession, bounds: ReadBounds, queries: Mapping[str, str]) -> None:
-        self.made: list[FirstAnswers | pa.Table | None] = []
+        self.made: list[LargeAnswers | pa.Table | None] = []
         weft, given = replay_home(folder), rows()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driver_reader, "BOUNDS", bounds)
-            patch.setattr("weft.execution.new_answers.first_answers", self._noted(duckdb_answers.first_answers))
+            patch.setattr("weft.execution.new_answers.large_answers", self._noted(duckdb_answers.large_answers))
             patch.setattr("weft.execution.answers.small_answers", self._noted(duckdb_answers.small_answers))
             load(weft, spark, "m", given[:50], TYPES)
             for name, text in queries.items():
@@ -86,10 +86,10 @@ def test_duckdb_delivers_what_spark_delivers(spark: SparkSession, tmp_path: Path
     assert not wanted.made
     assert {row[0] for row in wanted.ledger} == set(range(1, len(QUERIES) + len(BY_SPARK) + 1))
 
-    whole = Home(tmp_path / "whole", spark, replace(NOTHING, first=1_000_000), {**QUERIES, **BY_SPARK})
+    whole = Home(tmp_path / "whole", spark, replace(NOTHING, large=1_000_000), {**QUERIES, **BY_SPARK})
     assert whole.ledger == wanted.ledger
-    [first] = whole.made
-    assert isinstance(first, FirstAnswers)
+    first, second = whole.made
+    assert isinstance(first, LargeAnswers) and isinstance(second, LargeAnswers) and second.added
     assert sorted(first.added) == list(range(1, len(QUERIES) + 1)), "DuckDB delivers no others"
 
     small = Home(tmp_path / "small", spark, ReadBounds(), QUERIES)

@@ -37,10 +37,10 @@ WAYS = {
     "driver": ReadBounds(),
     "arrangements": ReadBounds(filtered=-1),
     "spark": NOTHING,
-    "first": replace(NOTHING, first=10_000_000),
+    "large": replace(NOTHING, large=10_000_000),
 }
 """The ways in which a tick reads its tables: on the driver, on the driver with look-ups in arrangements, with Spark, or
-with Spark after a first delivery by DuckDB.
+by DuckDB over whole tables.
 """
 QUERIES_A_HOME = 7
 MOST_SELECTS = 3

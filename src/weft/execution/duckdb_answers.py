@@ -1,8 +1,9 @@
 """Compute answers with DuckDB in this process, without a Spark job, where it computes each expression as Spark does.
 
 - The branches of a tick over rows in the driver's memory (``small_answers``).
-- The first tick of a query (Q^M) over whole tables (``first_answers``). DuckDB reads the tables' files, keeps each row
-  once, and sorts the rows. A commit streams the rows into files. What does not fit into DuckDB's memory is on disk.
+- The first tick of a query (Q^M) over whole tables, and other windows with many new rows (``large_answers``). DuckDB
+  reads the tables' files, keeps each row once, and sorts the rows. A commit streams the rows into files. What does not
+  fit into DuckDB's memory is on disk.
 
 ``planning.state_engine`` decides which expressions are the same. Spark computes all others, and whatever fails here.
 """
@@ -21,7 +22,7 @@ from weft.derivation.stateful import states
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import DriverReader, rows_of
 from weft.execution.executor_files import row_groups
-from weft.execution.groups import Group
+from weft.execution.groups import Crowd, Group
 from weft.execution.guarded import MOST_ROWS
 from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
@@ -41,14 +42,15 @@ if TYPE_CHECKING:
 Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
 
 _ROWS_OF_A_FILE: Final = 1_000_000
-_ANSWERS: Final = "first_answers"
+_ANSWERS, _KNOWN = "new_answers", "known_answers"
 
 
 @dataclass(frozen=True)
-class FirstAnswers:
-    """The answers of first deliveries, in a table of DuckDB: query after query, in the order of their ordinals.
+class LargeAnswers:
+    """New answers of queries in a table of DuckDB: query after query, in the order of their ordinals.
 
-    ``begins`` maps each query to the place of its first row. The queries of ``without`` are left out.
+    The ordinal of a row is its place minus the number to which ``begins`` maps its query. The queries of ``omitted``
+    are left out.
     """
 
     sql: TemporalSql
@@ -57,7 +59,7 @@ class FirstAnswers:
     begins: Mapping[int, int]
     omitted: frozenset[int] = frozenset()
 
-    def without(self, queries: Collection[int]) -> FirstAnswers:
+    def without(self, queries: Collection[int]) -> LargeAnswers:
         """Return the answers of all queries except ``queries``."""
         return replace(self, omitted=self.omitted.union(queries))
 
@@ -75,7 +77,7 @@ class FirstAnswers:
             rows = batch.filter(pc.is_in(batch.column("query_id"), value_set=queries))
             begins = before.take(pc.index_in(rows.column("query_id"), value_set=queries))
             given = {name: rows.column(name) for name in rows.schema.names}
-            given["ordinal"] = pc.add(pc.subtract(rows.column("place"), begins), 1)
+            given["ordinal"] = pc.subtract(rows.column("place"), begins)
             given["tick"] = pa.repeat(pa.scalar(tick_id, pa.int64()), rows.num_rows)
             columns = [given[field.name].cast(field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -90,8 +92,8 @@ def _of_one_file(first: pa.Table, pieces: Iterator[pa.Table]) -> Iterator[pa.Tab
 
 
 def goes_to_duckdb(reader: DriverReader, group: Group) -> bool:
-    """Return whether DuckDB should compute the group, which is then a first delivery over large tables."""
-    if not group.first or group.with_answers:
+    """Return whether DuckDB should read the whole tables of the group, if its rows are not in the driver's memory."""
+    if isinstance(group.members, Crowd):
         return False
     branches = group.branches()
     names = {path.table for branch in branches for path in branch.paths.values()}
@@ -99,19 +101,21 @@ def goes_to_duckdb(reader: DriverReader, group: Group) -> bool:
     if any(isinstance(table, ResultsTable) or table.tracked for table in tables):
         return False
     files = [file for table in tables for file in reader.files(table.schema.name)]
-    if any(file.attached for file in files) or not reader.bounds.whole < rows_of(files) <= reader.bounds.first:
+    if any(file.attached for file in files) or rows_of(files) > reader.bounds.large:
         return False
     return is_same(group, branches) and not any(states(branch.event.relation) for branch in branches)
 
 
-def first_answers(reader: Reader, groups: Sequence[Group]) -> FirstAnswers | None:
-    """Compute first deliveries. The tables of DuckDB exist until the reader is released.
+def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> LargeAnswers | None:
+    """Compute new answers over whole tables. The tables of DuckDB exist until the reader is released.
 
-    Return None if DuckDB cannot compute them, as after an overflow. Spark then repeats the computation.
+    ``known`` has the query IDs and hashes of all answers that the queries already have. Return None if DuckDB cannot
+    compute the new ones, as after an overflow. Spark then repeats the computation.
     """
     try:
         sql = reader.opened.enter_context(temporal_sql())
         sql.table(_ANSWERS, _EMPTY)
+        sql.given(_KNOWN, known)
         for number, group in enumerate(groups):
             _add(reader, sql, number, group)
         text = (
@@ -126,7 +130,9 @@ def first_answers(reader: Reader, groups: Sequence[Group]) -> FirstAnswers | Non
     first, last = (counted.column(name).cast(pa.int64()).to_pylist() for name in ("first", "last"))
     ids, numbers, begins = (counted.column(name).to_pylist() for name in ("query_id", "n", "begins"))
     added = {key: Added(number, at) for key, number, at in zip(ids, numbers, last, strict=True)}
-    return FirstAnswers(sql, added, dict(zip(ids, first, strict=True)), dict(zip(ids, begins, strict=True)))
+    before = {member.query.query_id: member.query.rows for group in groups for member in group.members}
+    places = {key: begin - 1 - before[key] for key, begin in zip(ids, begins, strict=True)}
+    return LargeAnswers(sql, added, dict(zip(ids, first, strict=True)), places)
 
 
 _EMPTY: Final = (
@@ -145,7 +151,9 @@ def _add(reader: Reader, sql: TemporalSql, number: int, group: Group) -> None:
         _give_parameters(sql, group, number, parameters(group, group.table))
     if branches:
         order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
-        sql.insert(_ANSWERS, f"{_answers(group, branches)} ORDER BY {order}")
+        same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
+        new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {_KNOWN} AS k ON {same}"
+        sql.insert(_ANSWERS, f"SELECT query_id, first_at, row_hash, row FROM ({new}) AS new ORDER BY {order}")
 
 
 def small_answers(work: Work, views: TempViews) -> pa.Table | None:
@@ -208,7 +216,8 @@ def _answers(group: Group, branches: Sequence[Branch], most: int | None = None) 
         measures, counted = f"{measures}, COUNT(*) AS copies", ", copies"
     once = f"SELECT {known}, {measures} FROM ({parts}) AS u({known}, first_at) GROUP BY {known}"
     row = f"{_hash(values)} AS row_hash, [{', '.join(map(encoded, values))}]::VARCHAR[] AS row"
-    return f"SELECT query_id, first_at, {row}{counted} FROM ({once}) AS b"
+    typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
+    return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"
 
 
 def _selected(branch: Branch, query_id: int | None) -> str:

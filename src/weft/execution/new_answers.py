@@ -1,8 +1,8 @@
 """Find the new answers among the rows of branches.
 
 Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
-memory, Spark runs one job and ``arrow_answers`` does the rest. DuckDB computes most first deliveries
-(``duckdb_answers``). Otherwise Spark does all steps.
+memory, DuckDB or one Spark job computes the branches, and ``arrow_answers`` does the rest. DuckDB computes most first
+deliveries and other large windows (``duckdb_answers``). Otherwise Spark does all steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from weft.execution import arrow_answers
 from weft.execution.answers import candidates, union
 from weft.execution.driver_reader import ReadBounds, count_text, over_bound, rows_of
-from weft.execution.duckdb_answers import FirstAnswers, first_answers, goes_to_duckdb
+from weft.execution.duckdb_answers import LargeAnswers, goes_to_duckdb, large_answers
 from weft.execution.groups import Group, Member
 from weft.execution.guarded import COLLECTED, in_memory
 from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
@@ -27,6 +27,7 @@ from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
+from weft.storage.columns import conformed
 from weft.storage.data_files import FileForm, NewFile, check_data_file, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, ledger_schema
@@ -42,7 +43,7 @@ Rows: TypeAlias = "DataFrame | pa.Table | Writing"
 
 @dataclass(frozen=True)
 class NewAnswers:
-    """The new rows of several queries: ``rows``, and those of first deliveries that DuckDB computed.
+    """The new rows of several queries: ``rows``, and those of large windows that DuckDB computed.
 
     ``added`` has the number of new rows of each query. ``first`` has the first instant of each query's new rows, in
     microseconds.
@@ -51,7 +52,7 @@ class NewAnswers:
     rows: DataFrame | pa.Table
     added: Mapping[int, Added]
     first: Mapping[int, int]
-    delivered: FirstAnswers | None = None
+    delivered: LargeAnswers | None = None
 
     def without(self, queries: Collection[int]) -> NewAnswers:
         """Return the new answers of all queries except ``queries``."""
@@ -85,10 +86,10 @@ def new_answers(
 
     With ``apart``, compute one group after the other. A query may add at most ``most`` rows. If ``most`` is None, the
     number of rows is not limited. With ``small_only``, raise NotSmall if the input rows are not in the driver's memory.
-    With ``by_duckdb``, DuckDB may compute first deliveries (``delivered``).
+    With ``by_duckdb``, DuckDB may compute rows, and large windows (``delivered``).
     """
     groups = [group for window in windows for group in window]
-    new = _with_first(reader, windows, most) if by_duckdb else None
+    new = _with_large(reader, windows, most) if by_duckdb and groups and not small_only else None
     if new is not None:
         return new
     sets = [[group] for group in groups] if apart else windows
@@ -120,15 +121,21 @@ def _nothing() -> NewAnswers:
     return NewAnswers(empty, {}, {})
 
 
-def _with_first(reader: Reader, windows: Sequence[Sequence[Group]], most: int | None) -> NewAnswers | None:
-    """Let DuckDB compute the first deliveries that it can compute. Return None if there are none, or if it fails."""
-    chosen = [group for each in windows for group in each if goes_to_duckdb(reader.driver, group)]
+def _with_large(reader: Reader, windows: Sequence[Sequence[Group]], most: int | None) -> NewAnswers | None:
+    """Let DuckDB compute large windows. Return None if no window is large, or if DuckDB cannot compute any."""
+    try:
+        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True)
+    except NotSmall:
+        chosen = [group for each in windows for group in each if goes_to_duckdb(reader.driver, group)]
     if not chosen:
         return None
     rest = [left for each in windows if (left := [group for group in each if group not in chosen])]
-    others = new_answers(reader, *rest, most=most, by_duckdb=True) if rest else _nothing()
+    others = new_answers(reader, *rest, most=most) if rest else _nothing()
+    files = answer_files(reader.ledger, [query_id for group in chosen for query_id in group.with_answers])
+    if rows_of(files) > reader.bounds.large:
+        return None
     with phase(COMPUTING):
-        delivered = first_answers(reader, chosen)
+        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER))
     if delivered is None:
         return None
     added, first = {**others.added, **delivered.added}, {**others.first, **delivered.first}
@@ -143,7 +150,7 @@ def _collected(reader: Reader, parts: Sequence[DataFrame | pa.Table], *, apart: 
             results = [in_memory(reader.spark, each) for each in _united(reader, frames, apart=apart)]
         if any(each is None for each in results):
             return None
-        tables += results
+        tables += [conformed(each, tables[0].schema) if tables else each for each in results if each is not None]
     return pa.concat_tables(tables)
 
 

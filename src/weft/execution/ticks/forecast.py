@@ -163,7 +163,7 @@ def _relations(
             what = ", ".join(dict.fromkeys(_words(path, forecast.schemas) for path in same if path.view == view))
             computed = reading.rows is None or same[0].table not in forecast.driver.tables
             rows = None if computed or reading.rows is None else reading.rows.data.num_rows
-            by = ("DuckDB", "its files") if whole else (reading.by, reading.how)
+            by = ("DuckDB", "its files") if whole and reading.by == "Spark" else (reading.by, reading.how)
             reads.setdefault(view + suffix, RelationRead(view + suffix, what, *by, rows))
     if any(reading.by == "Spark" for _, _, reading in forecast.read):
         return tuple(reads.values()), "duckdb" if whole else "files"

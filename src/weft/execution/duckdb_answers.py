@@ -28,7 +28,7 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import TempViews
-from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, encoded
+from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, columns_read, encoded
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb
 from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed
@@ -116,8 +116,9 @@ def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> L
         sql = reader.opened.enter_context(temporal_sql())
         sql.table(_ANSWERS, _EMPTY)
         sql.given(_KNOWN, known)
+        _copy_tables(reader, sql, groups)
         for number, group in enumerate(groups):
-            _add(reader, sql, number, group)
+            _add(sql, number, group)
         text = (
             "SELECT query_id, count(*) AS n, min(first_at) AS first, max(first_at) AS last, min(rowid) AS begins "
             f"FROM {_ANSWERS} GROUP BY query_id"
@@ -141,12 +142,26 @@ _EMPTY: Final = (
 )
 
 
-def _add(reader: Reader, sql: TemporalSql, number: int, group: Group) -> None:
+def _copy_tables(reader: Reader, sql: TemporalSql, groups: Sequence[Group]) -> None:
+    """Copy the columns that the groups read into DuckDB.
+
+    DuckDB knows nothing about the rows of files. It would join them by any condition, such as an order of instants.
+    """
+    branches = [branch for group in groups for branch in group.branches()]
+    views = {path.view: path.table for branch in branches for path in branch.paths.values()}
+    for name, columns in columns_read(branches).items():
+        if name in views.values() and not name.startswith(PARAMETER_TABLE):
+            table: TableRecord = reader.tables[name]  # type: ignore[assignment]
+            sql.stored(f"{name}_files", reader.files(name), table.schema)
+            read = ", ".join(map(quoted, {table.schema.start: None, **dict.fromkeys(sorted(columns))}))
+            sql.table(f"{name}_copy", f"SELECT {read} FROM {quoted(f'{name}_files')}")
+    for view, name in views.items():
+        if not name.startswith(PARAMETER_TABLE):
+            sql.view(view, f"SELECT * FROM {quoted(f'{name}_copy')}")
+
+
+def _add(sql: TemporalSql, number: int, group: Group) -> None:
     branches = group.branches()
-    for path in {path.view: path for branch in branches for path in branch.paths.values()}.values():
-        if not path.table.startswith(PARAMETER_TABLE):
-            table: TableRecord = reader.tables[path.table]  # type: ignore[assignment]
-            sql.stored(path.view, reader.files(path.table), table.schema)
     if len(group.members) > 1:
         _give_parameters(sql, group, number, parameters(group, group.table))
     if branches:
@@ -170,7 +185,9 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
     try:
         with temporal_sql(1) as sql:
             for view, rows in views.local.items():
-                sql.given(view, rows.table(views.columns))
+                sql.given(f"{view}_rows", rows.table(views.columns))
+                # DuckDB counts the rows of tables only, and would join others by any condition.
+                sql.table(view, f"SELECT * FROM {quoted(f'{view}_rows')}")
             for number, (group, branches) in enumerate(work):
                 if len(group.members) > 1:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)

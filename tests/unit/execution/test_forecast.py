@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,10 +143,14 @@ def _caught_up(weft: Weft) -> None:
         (ReadBounds(news=6), "posts__by_id", "the keys come from posts__news, which Spark reads"),
     ],
 )
-def test_what_is_beyond_a_bound_is_sparks(
+def test_what_is_beyond_a_bound_is_read_whole(
     weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: ReadBounds, view: str, why: str
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    found = weft.explain_tick("replies")
+    assert found.way == "duckdb"
+    assert ("DuckDB", "its files") in [(each.by, each.how) for each in found.relations if each.view == view]
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(bounds, large=-1))
     found = weft.explain_tick("replies")
     assert found.way == "files"
     assert ("Spark", why) in [(each.by, each.how) for each in found.relations if each.view == view]

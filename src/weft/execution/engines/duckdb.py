@@ -59,6 +59,10 @@ class DuckdbEngine:
             raise BeyondBounds(f"its intermediate results have more than {int(self.most):,} rows")
         return self.sizes[name] > 0
 
+    def size(self, name: str) -> int | None:
+        """Return the number of rows of a stored table."""
+        return self.sizes.get(name)
+
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""
         self.sql.view(name, sql)

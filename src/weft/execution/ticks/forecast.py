@@ -109,7 +109,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     )
     with_answers = [query.query_id] if query.rows else []
     with removals_reported(catalog.data, snapshots):
-        of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path)))
+        of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path), catalog.revisions.earliest))
         groups = [each for window in grouped([member], {query.plan_id: shape}, catalog.home().t0) for each in window]
         read, way = _relations(of_states, [(group, group.branches()) for group in groups])
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)

@@ -33,6 +33,7 @@ from weft.algebra.formula import (
     Variable,
 )
 from weft.algebra.schema import BIGINT
+from weft.charts import Line, Panel, figure
 from weft.derivation.synopsis.construct import COUNT, synopsis
 from weft.derivation.synopsis.prepared import Semantics
 from weft.execution.synopsis.batch import EMPTY, State, StateBatch
@@ -153,36 +154,21 @@ def _part(batch: StateBatch, begin: int, end: int) -> StateBatch:
     return StateBatch(points, inside)
 
 
-LEFT, TOP, WIDTH, HEIGHT, STEP = 58, 46, 190, 120, 270
-
-
 def drawn(sizes: dict[str, list[Size]]) -> str:
-    """Draw three panels of bits against states. The axis of states is logarithmic, so a logarithm is a straight
-    line.
-    """
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {STEP * len(sizes) + 10} 220" '
-        'font-family="sans-serif" font-size="11" role="img">',
-        "<title>Bits stored against the number of states</title>",
-    ]
-    for number, (name, points) in enumerate(sizes.items()):
-        parts += _panel(STEP * number + LEFT, name, points)
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _panel(left: int, name: str, points: list[Size]) -> Iterator[str]:
-    most = max(point.bits for point in points)
-    places = [(left + WIDTH * k / (len(points) - 1), TOP + HEIGHT * (1 - p.bits / most)) for k, p in enumerate(points)]
-    yield f'<text x="{left}" y="18" font-weight="bold">{name}: {FAMILIES[name].growth}</text>'
-    yield f'<text x="{left}" y="34" fill="#555">most: {most:,} bits</text>'
-    yield f'<path d="M{left} {TOP}V{TOP + HEIGHT}H{left + WIDTH}" fill="none" stroke="#90a4bd"/>'
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    yield f'<polyline points="{line}" fill="none" stroke="#2b6cb0" stroke-width="2"/>'
-    for (x, y), point in zip(places, points, strict=True):
-        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#2b6cb0"><title>{point.bits:,} bits</title></circle>'
-        label = f"{point.states:,}"
-        yield f'<text x="{x:.1f}" y="{TOP + HEIGHT + 16}" fill="#555" text-anchor="middle" font-size="9">{label}</text>'
-    yield f'<text x="{left + WIDTH / 2}" y="{TOP + HEIGHT + 34}" fill="#555" text-anchor="middle">states</text>'
+    """Draw bits against states. The axis of states is logarithmic, so a logarithm is a straight line."""
+    return figure(
+        "Bits stored against the number of states",
+        [
+            Panel(
+                f"{name}: {FAMILIES[name].growth}",
+                f"most: {max(point.bits for point in points):,} bits",
+                "states",
+                [Line("bits", [(point.states, point.bits) for point in points])],
+                linear=True,
+            )
+            for name, points in sizes.items()
+        ],
+    )
 
 
 def recorded() -> dict[str, list[Size]]:

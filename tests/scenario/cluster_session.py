@@ -69,7 +69,7 @@ def answers(home: Path) -> Answers:
 
 def read_by_spark() -> None:
     """Make Spark read every relation of a tick, and write the answers."""
-    driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1, written=-1)
+    driver_reader.BOUNDS = replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1, written=-1, large=-1)
 
 
 def go_on(home: Path, catalog: str, store: str) -> None:

@@ -42,7 +42,9 @@ def arguments_of_all() -> Iterator[str]:
 @pytest.fixture
 def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make Spark read every relation of a tick, and write its answers."""
-    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1))
+    monkeypatch.setattr(
+        driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, whole=-1, filtered=-1, news=-1, large=-1)
+    )
 
 
 @pytest.mark.timeout(600)

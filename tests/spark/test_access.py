@@ -23,7 +23,7 @@ ANSWERED = "SELECT m.msgid FROM msgs m WHERE EXISTS (SELECT * FROM msgs r WHERE 
 def test_a_tick_by_spark_leaves_a_home_its_owners_and_channels_keep_the_umask(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(-1, -1, -1, -1))
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(-1, -1, -1, -1, large=-1))
     before = os.umask(0o022)
     try:
         weft = replay_home(tmp_path / "home")

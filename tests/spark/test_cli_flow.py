@@ -207,7 +207,7 @@ def test_a_tick_computes_states_as_explain_prints(
     weft("ingest", "mail", "two", "--ts-from", "date")
     told = weft("explain", "--tick", name, "--json")
     print(weft("explain", "--tick", name))
-    assert told["way"] == "rows" and {each["by"] for each in told["relations"]} == {"driver"}
+    assert told["way"] == "duckdb" and {each["by"] for each in told["relations"]} == {"driver"}
     assert any("__news__of_state_" in each["view"] and each["rows"] == 2 for each in told["relations"])
     weft("tick", "--now", "1993-05-10")
     steps = [step for state in explained["states"] for step in state["steps"]]

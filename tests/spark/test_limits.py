@@ -97,8 +97,9 @@ import os, signal
 from weft.execution.ticks import stratum
 from weft.runtime.session import running_jvm
 weft = made("home")
-weft.install("one", "SELECT id FROM texts WHERE id < 5")
-weft.install("two", "SELECT id, at FROM texts WHERE id < 7")
+weft.session()
+weft.install("one", "SELECT id FROM texts WHERE id < 5 AND body RLIKE '^a'")  # DuckDB computes no patterns
+weft.install("two", "SELECT id, at FROM texts WHERE id < 7 AND body RLIKE '^a'")
 computed, kills = stratum.new_answers, iter([True] * 3)  # twice of both together, then once of one of them alone
 def killed(*arguments, **options):
     if next(kills, False):

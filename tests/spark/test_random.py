@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,10 @@ WAYS = {
     "driver": ReadBounds(),
     "arrangements": ReadBounds(filtered=-1),
     "spark": NOTHING,
+    "large": replace(NOTHING, large=10_000_000),
 }
-"""The ways in which a tick reads its tables: on the driver, on the driver with look-ups in arrangements, or with
-Spark.
+"""The ways in which a tick reads its tables: on the driver, on the driver with look-ups in arrangements, with Spark, or
+by DuckDB over whole tables.
 """
 QUERIES_A_HOME = 7
 MOST_SELECTS = 3

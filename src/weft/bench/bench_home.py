@@ -93,8 +93,11 @@ class BenchHome:
             append(self.writer, table, load, batch, now_us(), None)
             self.count += size
 
-    def install(self, texts: Mapping[str, str]) -> None:
-        """Install the queries. ``texts`` maps names to SQL texts."""
+    def install(self, texts: Mapping[str, str], since: int | None = None) -> None:
+        """Install the queries. ``texts`` maps names to SQL texts.
+
+        If ``since`` is given, the first window of the queries begins at this instant, in microseconds UTC.
+        """
         schemas = {table.name: table.schema for table in self.catalog.tables.all()}
         definitions = []
         for name, text in texts.items():
@@ -110,6 +113,7 @@ class BenchHome:
                     parameters=form.parameters,
                     names=form.names,
                     columns=columns_of(shape.query),
+                    from_instant=since,
                 )
             )
         self.writer.queries.install_all(definitions, now_us())

@@ -158,14 +158,14 @@ def _timed(what: str, engine: str, work: Callable[[], int]) -> EngineTime:
     if engine == "Spark" and not session_started():
         work_of_spark = spark_session(None).range(1_000_000).selectExpr("SUM(id)", "MAX(id % 7)")
         work_of_spark.collect()
-    began, used = time.perf_counter(), _processor()
+    began, used = time.perf_counter(), processor_seconds()
     rows = work()
-    seconds, processor = time.perf_counter() - began, _processor() - used
+    seconds, processor = time.perf_counter() - began, processor_seconds() - used
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return EngineTime(what, engine, round(seconds, 1), round(processor, 1), own, _spark_memory(), rows)
 
 
-def _processor() -> float:
+def processor_seconds() -> float:
     """Return the processor seconds of this process and of Spark's JVM."""
     own = resource.getrusage(resource.RUSAGE_SELF)
     used = own.ru_utime + own.ru_stime

@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.api.weft import Weft
+from weft.bench.engines import processor_seconds
 from weft.bench.suite_data import SuiteData, write
 from weft.errors import ExecutionError, SqlError
 from weft.execution.reader import Reader
@@ -34,6 +35,9 @@ _MODES: Final = ("append", "complete", "update")
 """The output modes of Structured Streaming, in the order in which they are tried."""
 
 
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+
+
 @dataclass
 class QueryTimes:
     """The seconds of a query. ``refused`` is the reason if Weft refuses the query."""
@@ -45,6 +49,8 @@ class QueryTimes:
     rows: list[int] = field(default_factory=list)
     full: list[float] = field(default_factory=list)
     streaming: list[float] = field(default_factory=list)
+    streaming_processor: list[float] = field(default_factory=list)
+    """The processor seconds of this process and of Spark."""
     streaming_refused: str = ""
 
 
@@ -82,7 +88,7 @@ def compare(
         times = {name: QueryTimes(name) for name in texts}
         parts = _ticks(data, texts, rounds, place, times, progress)
         if rounds.full:
-            _streams(texts, rounds, parts, place / "streams", times, progress)
+            streams(texts, rounds, parts, place / "streams", times, progress)
         stop_session()
     progress(report(list(times.values())))
     if out is not None:
@@ -158,7 +164,7 @@ def _full_queries(weft: Weft, texts: Mapping[str, str], times: Mapping[str, Quer
         times[name].full.append(time.perf_counter() - before)
 
 
-def _streams(
+def streams(
     texts: Mapping[str, str],
     rounds: Rounds,
     parts: Parts,
@@ -170,6 +176,8 @@ def _streams(
     from weft.runtime.session import spark_session
 
     spark = spark_session(None).newSession()
+    # The default state store holds its state in the JVM's heap.
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", f"{_STATE}.RocksDBStateStoreProvider")
     for name, text in texts.items():
         folder = place / name
         for table in parts[0]:
@@ -178,7 +186,9 @@ def _streams(
             spark.readStream.schema(schema).parquet(str(folder / table)).createOrReplaceTempView(table)
         query = _started(spark, text, folder, times[name])
         if query is not None:
-            times[name].streaming = _streamed(query, parts, folder)[1 + rounds.warm :]
+            measured = _streamed(query, parts, folder)[1 + rounds.warm :]
+            times[name].streaming = [seconds for seconds, _ in measured]
+            times[name].streaming_processor = [processor for _, processor in measured]
             progress(f"  {name} as a stream: {statistics.median(times[name].streaming):.2f} s")
         shutil.rmtree(folder)
 
@@ -193,19 +203,19 @@ def _started(spark: SparkSession, text: str, folder: Path, times: QueryTimes) ->
     return None
 
 
-def _streamed(query: StreamingQuery, parts: Parts, folder: Path) -> list[float]:
-    """Return the seconds that the stream takes for each batch."""
-    seconds = []
+def _streamed(query: StreamingQuery, parts: Parts, folder: Path) -> list[tuple[float, float]]:
+    """Return the seconds and the processor seconds that the stream takes for each batch."""
+    measured = []
     try:
         for number, part in enumerate(parts):
             for table, file in part.items():
                 shutil.copy(file, folder / table / f"part-{number}.parquet")
-            before = time.perf_counter()
+            before, used = time.perf_counter(), processor_seconds()
             query.processAllAvailable()
-            seconds.append(time.perf_counter() - before)
+            measured.append((time.perf_counter() - before, processor_seconds() - used))
     finally:
         query.stop()
-    return seconds
+    return measured
 
 
 def report(times: Sequence[QueryTimes]) -> str:

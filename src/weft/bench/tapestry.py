@@ -123,16 +123,20 @@ class Bench(BenchHome):
 
     def full(self) -> dict[str, float]:
         """Run each full query at the current instant with Spark over the same files. Return the seconds by query."""
+        return {name: self.timed(work)[0] for name, work in self.in_full().items()}
+
+    def in_full(self) -> dict[str, Callable[[], int]]:
+        """Return a function for each query that runs the full query as ``full`` does."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         schemas = {name: table.schema for name, table in tables.items()}
         reader = Reader(self.spark, self.catalog.data, tables)
         reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
-        times = {}
+        works: dict[str, Callable[[], int]] = {}
         for name, text in QUERIES.items():
             (branch,) = at_instant(plan(text, schemas).query, instant(arrival(self.count)))
             distinct = re.sub(r",[^,]* AS _first_at", "", branch.sql.replace("SELECT ", "SELECT DISTINCT ", 1), count=1)
-            times[name] = self.timed(partial(self._drain, distinct))[0]
-        return times
+            works[name] = partial(self._drain, distinct)
+        return works
 
     def _drain(self, sql: str) -> int:
         self.spark.sql(sql).write.format("noop").mode("overwrite").save()

@@ -32,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog=example("weft demo"))(demo)
     bench = typer.Typer(no_args_is_help=True, help="Run benchmarks.")
     bench.command("tapestry", epilog=example("weft bench tapestry --messages 380000 --messages 3800000"))(tapestry)
+    bench.command("paper", epilog=example("weft bench paper --messages 38000 --messages 380000"))(paper)
     bench.command("many", epilog=example("weft bench many --queries 1 --queries 100000"))(many)
     bench.command("commands", epilog=example("weft bench commands --out commands.json"))(commands)
     bench.command("load", epilog=example("weft bench load --rows 10000000 --format csv"))(load)
@@ -101,6 +102,25 @@ def tapestry(
     from weft.bench.tapestry import compare
 
     compare(messages or [380_000], ticks, warm, full, folder, out, printing.echo)
+
+
+def paper(
+    messages: _Sizes = None,
+    changed: Annotated[
+        int, typer.Option(min=0, help="Size of the table of which a part is new; 0: leave these figures out.")
+    ] = 380_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Measurements of each query.")] = 3,
+    postgres: Annotated[
+        str | None, typer.Option(metavar="URI", help="A PostgreSQL database on this machine to measure, too.")
+    ] = None,
+    folder: _Tables = None,
+    out: _Out = None,
+    charts: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder for charts (SVG).")] = None,
+) -> None:
+    """Repeat figures 5 to 9 of the paper, with Spark, DuckDB, Structured Streaming and PostgreSQL beside Weft."""
+    from weft.bench.paper import compare
+
+    compare(messages or [38_000, 380_000], changed, rounds, postgres, folder, out, charts, printing.echo)
 
 
 def many(

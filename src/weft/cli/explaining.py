@@ -47,6 +47,7 @@ FullOption = Annotated[bool, typer.Option("--full", help="Show everything, with 
 _NAME = re.compile(r"[\w.\-]+")
 _WAYS = {
     "nothing": "Nothing is read, and Spark is not used",
+    "duckdb": "DuckDB computes the answers in this process, without Spark.",
     "rows": "Spark runs one job, over rows in the driver's memory.",
     "files": "Spark reads files: several jobs.",
 }

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from weft.algebra.scalar import ColumnRef
+from weft.execution.duckdb_answers import small_answers
 from weft.execution.groups import Group
 from weft.execution.guarded import guarded
 from weft.execution.parameters import register_parameters
-from weft.execution.phases import ANALYSIS, READING, phase
+from weft.execution.phases import ANALYSIS, COMPUTING, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.states import StateReader
 from weft.execution.windows import slices_of
-from weft.planning.plan import PARAMETER_TABLE, Branch, encoded, identity
+from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, encoded, identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_VERSION = "1"
-"""Version of the hash input. With a new version, a tick would deliver every old answer again."""
 
 _UNITED: Final = 16
 
@@ -51,41 +51,52 @@ def _hash(refs: Sequence[ColumnRef]) -> str:
         text = identity(ref)
         tag = f"{ref.type}:"
         parts.append(f"COALESCE(CONCAT('{tag}', LENGTH({text}), ':', {text}), '{tag}N')")
-    return f"UNHEX(SUBSTRING(SHA2(CONCAT('{_VERSION};', {', '.join(parts)}), 256), 1, 32))"
+    return f"UNHEX(SUBSTRING(SHA2(CONCAT('{IDENTITY_VERSION};', {', '.join(parts)}), 256), 1, 32))"
 
 
 @dataclass(frozen=True)
 class Candidates:
     """The rows of several groups in the ledger's general form, possibly with duplicates.
 
-    ``small`` is true if all input rows are in the driver's memory.
+    ``small`` is true if all input rows are in the driver's memory. ``rows`` is an Arrow table if DuckDB computed them.
     """
 
-    rows: DataFrame
+    rows: DataFrame | pa.Table
     small: bool
     branches: int
 
 
 def candidates(
-    reader: Reader, groups: Sequence[Group], most: int | None, *, collected: int | None = None, small_only: bool = False
+    reader: Reader,
+    groups: Sequence[Group],
+    most: int | None,
+    *,
+    collected: int | None = None,
+    small_only: bool = False,
+    by_duckdb: bool = False,
 ) -> Candidates:
     """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
     A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit for a task is
     ``_REPEATED`` × ``most`` rows per query. If ``most`` is None, this limit does not apply. If the driver's memory
     holds all input rows, the limit is at most ``_REPEATED`` × ``collected`` rows. With ``small_only``, raise NotSmall
-    if an input view is not in the driver's memory.
+    if an input view is not in the driver's memory. With ``by_duckdb``, DuckDB may compute the rows at once.
     """
-    spark = reader.spark
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, branches_of_group in work for branch in branches_of_group]
     views = StateReader(reader, small_only).views(branches)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if not path.table.startswith(PARAMETER_TABLE)]
         views.read(paths, slices_of(work))
+    if by_duckdb and views.small:
+        with phase(COMPUTING):
+            found = small_answers(work, views)
+        if found is not None:
+            return Candidates(found, views.small, len(branches))
+    with phase(READING):
         views.register()
         for group, branches_of_group in work:
-            register_parameters(spark, group, branches_of_group, views.local)
+            register_parameters(reader.spark, group, branches_of_group, views.local)
     parts = []
     for group, branches_of_group in work:
         queries = len(group.members)
@@ -96,7 +107,7 @@ def candidates(
         parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
     # Use one SQL text, because Spark would analyze a union of DataFrames again for each part.
     with phase(ANALYSIS):
-        rows = spark.sql(_united(parts)) if parts else union(spark, [])
+        rows = reader.spark.sql(_united(parts)) if parts else union(reader.spark, [])
     return Candidates(rows, views.small, len(parts))
 
 

@@ -50,6 +50,7 @@ class ReadBounds:
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
     - ``inputs``: new rows, or rows that a look-up returns, for a state that DuckDB computes
+    - ``large``: rows of the tables that DuckDB reads whole for a first delivery or another large window
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
@@ -62,11 +63,12 @@ class ReadBounds:
     size: int = 64 << 20
     written: int = 20_000
     inputs: int = MOST_INPUTS
+    large: int = 10_000_000
     passes: int = 8
 
 
 BOUNDS: Final = ReadBounds()
-NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1, inputs=-1)
+NOTHING: Final = ReadBounds(-1, -1, -1, -1, -1, -1, written=-1, inputs=-1, large=-1)
 """Limits that are so low that Spark reads every relation."""
 
 _LEDGER: Final = ledger_schema("query_id", "ordinal", "first_at", "row")

@@ -1,14 +1,16 @@
 """Find the new answers among the rows of branches.
 
 Each new row occurs once, with its first instant, and is not in the ledger. If all input rows are in the driver's
-memory, Spark runs one job and ``arrow_answers`` does the rest. If Spark must read files, Spark does all steps.
+memory, DuckDB or one Spark job computes the branches, and ``arrow_answers`` does the rest. DuckDB computes most first
+deliveries and other large windows (``duckdb_answers``). Otherwise Spark does all steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 from weft.execution import arrow_answers
 from weft.execution.answers import candidates, union
 from weft.execution.driver_reader import ReadBounds, count_text, over_bound, rows_of
+from weft.execution.duckdb_answers import LargeAnswers, goes_to_duckdb, large_answers
 from weft.execution.groups import Group, Member
 from weft.execution.guarded import COLLECTED, in_memory
 from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
@@ -24,79 +27,135 @@ from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
-from weft.storage.data_files import check_data_file, read_data_files
+from weft.storage.columns import conformed
+from weft.storage.data_files import FileForm, NewFile, check_data_file, read_data_files
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+
+Writing: TypeAlias = Callable[[FileForm], Sequence[NewFile]]
+"""A function that writes rows in the ledger's form into files."""
+Rows: TypeAlias = "DataFrame | pa.Table | Writing"
 
 
 @dataclass(frozen=True)
 class NewAnswers:
-    """The new rows of several queries.
+    """The new rows of several queries: ``rows``, and those of large windows that DuckDB computed.
 
     ``added`` has the number of new rows of each query. ``first`` has the first instant of each query's new rows, in
     microseconds.
     """
 
-    spark: SparkSession
     rows: DataFrame | pa.Table
     added: Mapping[int, Added]
     first: Mapping[int, int]
+    delivered: LargeAnswers | None = None
 
     def without(self, queries: Collection[int]) -> NewAnswers:
         """Return the new answers of all queries except ``queries``."""
         added = {key: value for key, value in self.added.items() if key not in queries}
         first = {key: value for key, value in self.first.items() if key not in queries}
-        return replace(self, rows=_without(self.rows, queries), added=added, first=first)
+        delivered = None if self.delivered is None else self.delivered.without(queries)
+        return replace(self, rows=_without(self.rows, queries), added=added, first=first, delivered=delivered)
 
-    def numbered(self, members: Sequence[Member], tick_id: int) -> DataFrame | pa.Table:
-        """Number the rows of each query in the order of ``execution.ordering``. Return the ledger's form of the
-        rows.
-        """
+    def numbered(self, members: Sequence[Member], tick_id: int) -> list[Rows]:
+        """Number the rows of each query in the order of ``execution.ordering``. Return them in the ledger's form."""
         queries = [member.query for member in members if member.query.query_id in self.added]
         before = {query.query_id: query.rows for query in queries}
         columns = {query.query_id: query.types for query in queries}
+        rows: Rows
         if isinstance(self.rows, pa.Table):
-            return arrow_answers.numbered(self.rows, before, columns, tick_id)
-        return _numbered(self.spark, self.rows, before, columns, tick_id)
+            rows = arrow_answers.numbered(self.rows, before, columns, tick_id)
+        else:
+            rows = _numbered(self.rows, before, columns, tick_id)
+        return [rows] if self.delivered is None else [rows, partial(self.delivered.written, tick_id=tick_id)]
 
 
 def new_answers(
-    reader: Reader, *windows: Sequence[Group], most: int | None, apart: bool = False, small_only: bool = False
+    reader: Reader,
+    *windows: Sequence[Group],
+    most: int | None,
+    apart: bool = False,
+    small_only: bool = False,
+    by_duckdb: bool = False,
 ) -> NewAnswers:
     """Return the new rows of the queries in the groups. The groups of one window are computed together.
 
     With ``apart``, compute one group after the other. A query may add at most ``most`` rows. If ``most`` is None, the
     number of rows is not limited. With ``small_only``, raise NotSmall if the input rows are not in the driver's memory.
+    With ``by_duckdb``, DuckDB may compute rows, and large windows (``delivered``).
     """
     groups = [group for window in windows for group in window]
+    new = _with_large(reader, windows, most) if by_duckdb and groups and not small_only else None
+    if new is not None:
+        return new
     sets = [[group] for group in groups] if apart else windows
-    parts = [candidates(reader, each, most, collected=COLLECTED, small_only=small_only) for each in sets]
+    parts = [
+        candidates(reader, each, most, collected=COLLECTED, small_only=small_only, by_duckdb=by_duckdb) for each in sets
+    ]
     if groups and not any(each.branches for each in parts):
-        empty = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
-        return NewAnswers(reader.spark, empty, {}, {})
+        return _nothing()
     known_to = [query_id for group in groups for query_id in group.with_answers]
     if all(each.small for each in parts):
-        collected = _collected(reader.spark, [each.rows for each in parts], apart=apart)
+        collected = _collected(reader, [each.rows for each in parts], apart=apart)
         if collected is not None:
             with phase(SETTLING):
                 rows = arrow_answers.each_once(collected)
                 rows = arrow_answers.without_known(rows, _known_locally(reader, rows, known_to))
-                return NewAnswers(reader.spark, rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
-        parts = [candidates(reader, each, most) for each in sets]  # Spark decides whether a query has too many rows
+                return NewAnswers(rows, arrow_answers.added(rows), arrow_answers.first_instants(rows))
     if small_only:
         raise NotSmall
+    frames = [each.rows for each in parts if not isinstance(each.rows, pa.Table)]
+    if len(frames) < len(sets) or all(each.small for each in parts):
+        # Spark computes all, and decides whether a query has too many rows.
+        frames = [each.rows for each in (candidates(reader, each, most) for each in sets)]
     with phase(COMPUTING):
-        return _by_spark(reader, [each.rows for each in parts], known_to, apart=apart)
+        return _by_spark(reader, frames, known_to, apart=apart)
 
 
-def _collected(spark: SparkSession, parts: Sequence[DataFrame], *, apart: bool) -> pa.Table | None:
+def _nothing() -> NewAnswers:
+    empty = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
+    return NewAnswers(empty, {}, {})
+
+
+def _with_large(reader: Reader, windows: Sequence[Sequence[Group]], most: int | None) -> NewAnswers | None:
+    """Let DuckDB compute large windows. Return None if no window is large, or if DuckDB cannot compute any."""
+    try:
+        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True)
+    except NotSmall:
+        chosen = [group for each in windows for group in each if goes_to_duckdb(reader.driver, group)]
+    if not chosen:
+        return None
+    rest = [left for each in windows if (left := [group for group in each if group not in chosen])]
+    others = new_answers(reader, *rest, most=most) if rest else _nothing()
+    files = answer_files(reader.ledger, [query_id for group in chosen for query_id in group.with_answers])
+    if rows_of(files) > reader.bounds.large:
+        return None
     with phase(COMPUTING):
-        results = [in_memory(spark, part) for part in (parts if apart and parts else [union(spark, parts)])]
-    tables = [each for each in results if each is not None]
-    return pa.concat_tables(tables) if len(tables) == len(results) else None
+        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER))
+    if delivered is None:
+        return None
+    added, first = {**others.added, **delivered.added}, {**others.first, **delivered.first}
+    return replace(others, added=added, first=first, delivered=delivered)
+
+
+def _collected(reader: Reader, parts: Sequence[DataFrame | pa.Table], *, apart: bool) -> pa.Table | None:
+    tables = [each for each in parts if isinstance(each, pa.Table)]
+    frames = [each for each in parts if not isinstance(each, pa.Table)]
+    if frames or not tables:
+        with phase(COMPUTING):
+            results = [in_memory(reader.spark, each) for each in _united(reader, frames, apart=apart)]
+        if any(each is None for each in results):
+            return None
+        tables += [conformed(each, tables[0].schema) if tables else each for each in results if each is not None]
+    return pa.concat_tables(tables)
+
+
+def _united(reader: Reader, frames: Sequence[DataFrame], *, apart: bool) -> Sequence[DataFrame]:
+    return frames if apart and frames else [union(reader.spark, frames)]
 
 
 def _known_locally(reader: Reader, rows: pa.Table, queries: Sequence[int]) -> pa.Table:
@@ -125,7 +184,7 @@ def _by_spark(reader: Reader, parts: Sequence[DataFrame], known_to: Sequence[int
     first, last = F.unix_micros(F.min("first_at")).alias("first"), F.unix_micros(F.max("first_at")).alias("last")
     counted = rows.groupBy("query_id").agg(F.count("*").alias("rows"), first, last).collect()
     added = {row["query_id"]: Added(row["rows"], row["last"]) for row in counted}
-    return NewAnswers(reader.spark, rows, added, {row["query_id"]: row["first"] for row in counted})
+    return NewAnswers(rows, added, {row["query_id"]: row["first"] for row in counted})
 
 
 def _without(rows: DataFrame | pa.Table, queries: Collection[int]) -> DataFrame | pa.Table:
@@ -166,9 +225,7 @@ def _known(reader: Reader, queries: Sequence[int]) -> DataFrame | None:
     return stored.where(F.col("query_id").between(min(queries), max(queries)))
 
 
-def _numbered(
-    spark: SparkSession, rows: DataFrame, before: Mapping[int, int], columns: Columns, tick_id: int
-) -> DataFrame:
+def _numbered(rows: DataFrame, before: Mapping[int, int], columns: Columns, tick_id: int) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -176,7 +233,7 @@ def _numbered(
     kinds = kinds_of(columns)
     kind = {query_id: number for number, queries in enumerate(kinds.values()) for query_id in queries}
     counted = {"query_id": list(before), "before": list(before.values()), "kind": [kind[each] for each in before]}
-    base = spark.createDataFrame(pa.table(counted))
+    base = rows.sparkSession.createDataFrame(pa.table(counted))
     order = Window.partitionBy("query_id").orderBy("first_at", *map(F.expr, spark_order(kinds, "kind")))
     return (
         rows.join(F.broadcast(base), "query_id")

@@ -43,8 +43,12 @@ def register_parameters(
         return
     table = group.table
     rows = relevant_parameters(parameters(group, table), branches, local)
-    typed = [_typed(column.name, column.type.name) for column in table.columns]
-    local_frame(spark, rows).selectExpr(*typed).createOrReplaceTempView(table.name)
+    local_frame(spark, rows).selectExpr(*typed(table)).createOrReplaceTempView(table.name)
+
+
+def typed(table: TableSchema) -> list[str]:
+    """Return SQL for the columns of a parameter table, from the columns of ``parameters``."""
+    return [_typed(column.name, column.type.name) for column in table.columns]
 
 
 def parameters(group: Group, table: TableSchema) -> pa.Table:

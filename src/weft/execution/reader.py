@@ -9,7 +9,7 @@ NULL in this file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -130,11 +130,18 @@ def removals_reported(data: Store, snapshots: Mapping[str, DeltaSnapshot | None]
         raise
 
 
+class SparkNeeded(Exception):
+    """Raised by a computation without a Spark session that needs one. No user sees this error."""
+
+
 @dataclass
 class Reader:
-    """A reader that reads each table at one version. The first use of a table determines this version."""
+    """A reader that reads each table at one version. The first use of a table determines this version.
 
-    spark: SparkSession
+    A reader without a ``session`` raises SparkNeeded where Spark must read.
+    """
+
+    session: SparkSession | None
     data: Store
     tables: Mapping[str, Relation]
     snapshots: dict[str, DeltaSnapshot | None] = field(default_factory=dict)
@@ -145,6 +152,15 @@ class Reader:
     state_store: StateStore | None = None
     deepest: int = 100
     """The most steps of a recursion."""
+    opened: ExitStack = field(default_factory=ExitStack)
+    """The DuckDB connections that are open until ``release``."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the reader. Raise SparkNeeded if the reader has none."""
+        if self.session is None:
+            raise SparkNeeded
+        return self.session
 
     @cached_property
     def driver(self) -> DriverReader:
@@ -161,7 +177,7 @@ class Reader:
 
     def again(self, spark: SparkSession) -> Reader:
         """Return a reader of the same versions in another session, for use after the JVM of this reader ended."""
-        return replace(self, spark=spark, cached=[], frames={})
+        return replace(self, session=spark, cached=[], frames={})
 
     def files(self, name: str) -> tuple[DataFile, ...]:
         """Return the files that may have rows of the relation. Before the first commit, the tuple is empty."""
@@ -225,11 +241,15 @@ class Reader:
             return cut_off(rows)
 
     def release(self) -> None:
-        """Release the cached relations. Ignore Spark's errors, because a JVM that ended has no cache."""
+        """Release the cached relations, and close the connections.
+
+        Ignore Spark's errors, because a JVM that ended has no cache.
+        """
         with suppress(*spark_errors()):
             for data in self.cached:
                 data.unpersist()
         self.cached.clear()
+        self.opened.close()
 
     def keep(self, data: DataFrame) -> DataFrame:
         """Cache ``data`` in memory (or on disk) until ``release``."""

@@ -7,7 +7,7 @@ again with a reader of another JVM.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -19,11 +19,19 @@ from weft.execution.engines.spark import SparkEngine
 from weft.execution.guarded import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
-from weft.execution.reader import Reader, removals_reported
+from weft.execution.reader import Reader, SparkNeeded, removals_reported
 from weft.execution.relations import Relation
 from weft.faults import query_faults
 from weft.printable import counted
-from weft.runtime.session import disk_is_full, interrupted, plain_errors, root_cause, rows_were_lost, spark_errors
+from weft.runtime.session import (
+    disk_is_full,
+    interrupted,
+    plain_errors,
+    root_cause,
+    rows_were_lost,
+    session_started,
+    spark_errors,
+)
 from weft.runtime.settings import plan_for, small, use_cluster_cores
 from weft.runtime.turn import turn
 from weft.runtime.watchdog import limited
@@ -184,7 +192,7 @@ class SparkRunner:
         """Set the tables for the next computations. ``small`` selects Spark's settings for small plans."""
         if self._reader is None:
             self._reader = Reader(
-                self.session(),
+                self.session() if session_started() else None,
                 self.data,
                 tables,
                 look_ups=self.look_ups,
@@ -198,8 +206,12 @@ class SparkRunner:
     def run(self, compute: Callable[[Reader], Result], seconds: float) -> Result:
         """Return the result of ``compute``. The time limit is ``seconds``, and the number of new rows is limited.
 
-        The errors are those of ``repeated``.
+        Spark starts if ``compute`` needs it: ``compute`` is then called again. The errors are those of ``repeated``.
         """
+        assert self._reader is not None, "begin comes first"
+        if self._reader.session is None:
+            with query_faults(), time_limit(seconds), suppress(SparkNeeded):
+                return compute(self._reader)
 
         def computed(reader: Reader) -> Result:
             with small(reader.spark, when=self._small), few_enough(self.limits.rows):
@@ -221,7 +233,9 @@ class SparkRunner:
     def _ready(self) -> Reader:
         assert self._reader is not None, "begin comes first"
         spark = self.session()
-        if self._reader.spark is not spark:
+        if self._reader.session is None:
+            self._reader = self._reader.again(spark)
+        elif self._reader.spark is not spark:
             self._reader = self._reader.again(spark)
             with limited(_WARM_SECONDS):
                 _warm(self._reader)

@@ -26,7 +26,7 @@ from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, MOST_ROWS, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
-from weft.execution.reader import Reader
+from weft.execution.reader import Reader, SparkNeeded
 from weft.execution.recursion import all_rows
 from weft.execution.stored_recursion import StoredRecursion
 from weft.execution.temp_views import Rows, TempViews
@@ -88,7 +88,9 @@ class StateReader:
     def views(self, branches: Iterable[Branch]) -> TempViews:
         """Return the views of branches."""
         branches = tuple(branches)
-        read = (state for branch in branches for state in states(branch.event.relation))
+        read = [state for branch in branches for state in states(branch.event.relation)]
+        if read and self.reader.session is None:
+            raise SparkNeeded  # a state must not be continued twice
         return self._views(columns_read(branches), read, self.reader.driver, "")
 
     def _inputs(self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema]) -> TempViews:

@@ -5,7 +5,7 @@ A row is new if the sum of a column value and a branch's threshold lies in a que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -24,7 +24,7 @@ NEVER: Final = 253_402_300_799_000_000
 """The end of the calendar in microseconds."""
 
 
-def slices_of(work: Iterable[tuple[Group, tuple[Branch, ...]]]) -> dict[str, tuple[Slice, ...]]:
+def slices_of(work: Iterable[tuple[Group, Sequence[Branch]]]) -> dict[str, tuple[Slice, ...]]:
     """Map each table to the ranges of the new rows that some branch reads for some query."""
     ranges: _Ranges = {}
     for group, branches in work:

@@ -360,6 +360,10 @@ def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:
     return tuple((output.name, output.value.type) for output in query.outputs)
 
 
+IDENTITY_VERSION: Final = "1"
+"""Version of the hash of an answer's values. With a new version, a tick would deliver every old answer again."""
+
+
 def identity(value: ColumnRef) -> str:
     """Return SQL for the form of a value that identifies an answer.  -0.0 and 0.0 have the same form."""
     text = encoded(value)

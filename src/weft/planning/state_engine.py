@@ -1,6 +1,6 @@
-"""Decide whether DuckDB computes a state with the same values as Spark.
+"""Decide whether DuckDB computes a state, or a branch of a tick, with the same values as Spark.
 
-The driver then computes a small state without a Spark job.  The decision concerns the expressions of the operator.
+The driver then computes them without a Spark job.  The decision concerns the operators and their expressions.
 DuckDB raises an error where an integer or a decimal overflows, and Spark repeats the computation.
 """
 
@@ -10,12 +10,25 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Unnest, Windowed, WindowFunction
-from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar
-from weft.algebra.schema import INTEGRAL, STRING, DataType
+from weft.algebra.relation import (
+    Distinct,
+    Grouped,
+    Materialized,
+    Recurrence,
+    Recursive,
+    Relation,
+    StateSchema,
+    Unnest,
+    Values,
+    Windowed,
+    WindowFunction,
+)
+from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar, children
+from weft.algebra.schema import DOUBLE, INTEGRAL, STRING, DataType, TableSchema
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
+from weft.planning.plan import Branch
 from weft.sql.dialects.duckdb_dialect import unlike, with_operators
 
 MOST_WHOLE: Final = 20_000
@@ -28,6 +41,10 @@ _REWRITTEN: Final = frozenset(
     ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "<=>", "negative", "last_day", "date_trunc")
 )
 """The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
+_SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
+"""The types whose values have the same text in both engines."""
+_OTHERS: Final = (Values, Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
+"""The relations of which a branch for DuckDB has none. A state is a scan."""
 _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
 
 
@@ -37,6 +54,26 @@ def same_in_duckdb(state: StateSchema) -> bool:
     The SQL of a recursion for DuckDB has DuckDB's own operators (``recursion_plan.RecursionPlan``).
     """
     return _same(state.operator)
+
+
+def branch_same_in_duckdb(branch: Branch) -> bool:
+    """Return whether DuckDB computes the rows of the branch, and their texts (``plan.encoded``), as Spark does."""
+    projection = branch.event.projection
+    if any(isinstance(part, _OTHERS) for part in walk(projection)):
+        return False
+    if any(output.value.type.name not in _SAME_TEXT or output.value.type.shape for output in branch.outputs):
+        return False
+    return all(_same_scalar(scalar, rewritten=False) and not _has_doubles(scalar) for scalar in scalars(projection))
+
+
+def _has_doubles(scalar: Scalar) -> bool:
+    """The engines may tell 0.0 and -0.0 apart in different places."""
+    return scalar.type == DOUBLE or any(map(_has_doubles, children(scalar)))
+
+
+def constants_same_in_duckdb(table: TableSchema) -> bool:
+    """Return whether DuckDB computes the columns of a parameter table (``execution.parameters``) as Spark does."""
+    return all(column.type.name in (*_SAME_TEXT, "INTERVAL") and column.type.name != "DATE" for column in table.columns)
 
 
 @lru_cache(maxsize=1_000)

@@ -282,7 +282,9 @@ def ticking_alone(home: Path) -> Iterator[str | None]:
 
 
 EVERY_US: Final = 10 * 60 * 1_000_000
-"""Time before each round of maintenance, in microseconds."""
+"""Time between two rounds of maintenance, in microseconds."""
+FIRST_US: Final = 60 * 1_000_000
+"""Time before the first round, which builds arrangements so that a tick does not have to, in microseconds."""
 
 
 @dataclass
@@ -301,7 +303,7 @@ class Idle:
     _next: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._next = self.home.clock() + self.every_us
+        self._next = self.home.clock() + min(FIRST_US, self.every_us)
 
     def step(self, cancel_token: CancelToken) -> bool:
         """Do one step if maintenance is due. Return whether another step may follow.

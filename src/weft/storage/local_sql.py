@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
-_MEMORY: Final = {(1, False): "5%", (2, False): "10%", (1, True): "10%", (2, True): "25%"}
-"""The part of the machine's memory that a DuckDB uses at most, by its number of threads and whether it has macros.
+_MEMORY: Final = {(1, False): 5, (2, False): 10, (1, True): 10, (2, True): 25}
+"""The percentage of the machine's memory for a DuckDB, by its number of threads and whether it has macros.
 
 The DuckDB with two threads and macros computes the first periods of views, and all that a synopsis reads.
 """
 _Key = tuple[str, int, tuple[str, ...]]
 _started: Final[dict[_Key, duckdb.DuckDBPyConnection]] = {}
 """The DuckDBs of this process by spill folder, number of threads and prepared statements."""
+_processes = 1
 
 
 def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPyConnection:
@@ -38,8 +39,9 @@ def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPy
     may hide functions of DuckDB. Each connection has its own temporary tables and views, which are dropped when it is
     closed.
 
-    The DuckDBs use at most half of the machine's memory together, because Spark runs on the same machine. Temporary
-    files go to the spill folder.
+    The DuckDBs use at most half of the machine's memory together, because Spark runs on the same machine. If several
+    processes run at once, as executors do, they share this half (``share_memory``). Temporary files go to the spill
+    folder.
     """
     import duckdb
 
@@ -49,6 +51,20 @@ def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPy
     except duckdb.Error:  # after an internal error the DuckDB is unusable
         _started.pop(key, None)
         return _connected(key)
+
+
+def share_memory(processes: int) -> None:
+    """Let the DuckDBs of this process use their memory divided by ``processes``, because as many processes run."""
+    global _processes
+    if processes != _processes:
+        _processes = processes
+        for key, connection in _started.items():
+            connection.cursor().execute(f"SET memory_limit = '{_memory(key)}'")
+
+
+def _memory(key: _Key) -> str:
+    _, threads, prepared = key
+    return f"{_MEMORY[threads, bool(prepared)] / _processes}%"
 
 
 def _connected(key: _Key) -> duckdb.DuckDBPyConnection:
@@ -85,7 +101,7 @@ def _start(folder: str, threads: int, prepared: tuple[str, ...]) -> duckdb.DuckD
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "temp_directory": folder,
-        "memory_limit": _MEMORY[threads, bool(prepared)],
+        "memory_limit": _memory((folder, threads, prepared)),
         "threads": threads,
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,

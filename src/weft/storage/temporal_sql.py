@@ -80,6 +80,10 @@ class TemporalSql:
         """
         return int(self.one(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} AS {sql}"))
 
+    def insert(self, name: str, sql: str) -> None:
+        """Add the rows of a rendered query to a table, in their order. Raise ExecutionError if the query fails."""
+        self._run(f"INSERT INTO {quoted(name)} {sql}")
+
     def drop(self, name: str) -> None:
         """Drop a table."""
         self._run(f"DROP TABLE {quoted(name)}")
@@ -92,6 +96,11 @@ class TemporalSql:
         """Return the result of a rendered query."""
         with _execution_errors():
             return self.connection.sql(local_text(sql)).to_arrow_table()
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """Yield the result of a rendered query piece by piece."""
+        with _execution_errors():
+            yield from self.connection.sql(local_text(sql)).to_arrow_reader()
 
     def one(self, sql: str) -> Any:
         """Return the value of a query with one row and one column."""

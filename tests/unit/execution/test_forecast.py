@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_inputs_of_a_state_are_listed_before_its_rows(weft: Weft) -> None:
         "state__by_parent",
         "posts__by_id",
     ]
-    assert (found.way, read["posts__news__of_state"].rows) == ("rows", 7)
+    assert (found.way, read["posts__news__of_state"].rows) == ("duckdb", 7)
     assert read["posts__by_parent__of_state"].how.startswith("7 keys looked up in the whole table, 8 rows: 7 found")
     state = read["state__news"]
     assert state.what == "groups of posts (GROUP BY posts.parent)" and state.rows is None
@@ -86,7 +87,7 @@ def test_the_inputs_of_a_state_are_listed_before_its_rows(weft: Weft) -> None:
 def test_a_state_over_a_large_table_is_computed_by_spark(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     _ticked(weft, "all_words", "SELECT COUNT(DISTINCT word) AS n FROM posts")
     _ticked(weft, "sizes", "SELECT parent, COUNT(*) AS n FROM posts GROUP BY parent")
-    assert weft.explain_tick("all_words").way == weft.explain_tick("sizes").way == "rows"
+    assert weft.explain_tick("all_words").way == weft.explain_tick("sizes").way == "duckdb"
     monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(whole=7, filtered=7))
     found = weft.explain_tick("all_words")
     assert found.way == "files" and found.relations[-1].by == "Spark"
@@ -124,7 +125,7 @@ def lines(weft: Weft) -> dict[str, tuple[str, str]]:
 
 def test_small_tables_are_read_whole_and_keys_are_counted(weft: Weft) -> None:
     found = weft.explain_tick("replies")
-    assert (found.way, found.quiet) == ("rows", None)
+    assert (found.way, found.quiet) == ("duckdb", None)
     read = {each.view: each for each in found.relations}
     news = read["posts__news"]
     assert (news.what, news.by, news.how) == ("new rows of posts by ts", "driver", "7 rows from 2 files with 7 rows")
@@ -165,10 +166,14 @@ def _caught_up(weft: Weft) -> None:
         (ReadBounds(news=6), "posts__by_id", "the keys come from posts__news, which Spark reads"),
     ],
 )
-def test_what_is_beyond_a_bound_is_sparks(
+def test_what_is_beyond_a_bound_is_read_whole(
     weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: ReadBounds, view: str, why: str
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    found = weft.explain_tick("replies")
+    assert found.way == "duckdb"
+    assert ("DuckDB", "its files") in [(each.by, each.how) for each in found.relations if each.view == view]
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(bounds, large=-1))
     found = weft.explain_tick("replies")
     assert found.way == "files"
     assert ("Spark", why) in [(each.by, each.how) for each in found.relations if each.view == view]
@@ -186,10 +191,10 @@ def test_it_is_printed_and_given_as_json(weft: Weft, capsys: pytest.CaptureFixtu
     assert run(["explain", "--tick", "replies", *home]) == 0
     told = capsys.readouterr().out
     assert "posts__news" in told
-    assert "Spark runs one job, over rows in the driver's memory." in told
+    assert "DuckDB computes the answers in this process, without Spark." in told
     assert run(["explain", "--tick", "replies", "--json", *home]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["way"], found["tau"]) == ("rows", "1993-04-05T08:53:20Z")
+    assert (found["way"], found["tau"]) == ("duckdb", "1993-04-05T08:53:20Z")
     assert {"view", "what", "by", "how", "rows"} == set(found["relations"][0])
     assert run(["explain", "SELECT id FROM posts", "--tick", "replies", *home]) == 2
     assert run(["explain", "--tick", "nobody", *home]) == 2

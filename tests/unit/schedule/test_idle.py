@@ -16,7 +16,7 @@ from weft.execution import maintenance
 from weft.execution.maintenance import Step
 from weft.interruption import CancelToken
 from weft.schedule.clock import now_us
-from weft.schedule.runner import EVERY_US, PACE_US, Idle, Runner, Stop
+from weft.schedule.runner import EVERY_US, FIRST_US, PACE_US, Idle, Runner, Stop
 from weft.storage import compaction
 
 SECOND = 1_000_000
@@ -64,7 +64,7 @@ def test_it_is_done_in_steps_and_every_ten_minutes(weft: Weft, clock: Clock) -> 
     heard = Heard()
     resting = heard.of(weft)
     assert not resting.step(CancelToken())
-    clock.now += EVERY_US
+    clock.now += FIRST_US
     assert [resting.step(CancelToken()) for _ in range(4)] == [True, True, False, False]
     assert [(each.name, each.action) for each in heard.steps] == [("a", "compact"), ("b", "compact")]
     clock.now += EVERY_US

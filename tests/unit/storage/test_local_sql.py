@@ -20,7 +20,14 @@ import pytest
 from weft.errors import StorageError
 from weft.storage.columns import INSTANT
 from weft.storage.delta_log import DataFile
-from weft.storage.local_sql import connect, count_differing, first_per_key, without_keys_of, without_stored_keys
+from weft.storage.local_sql import (
+    connect,
+    count_differing,
+    first_per_key,
+    share_memory,
+    without_keys_of,
+    without_stored_keys,
+)
 from weft.store import local_store
 
 DAY = dt.date(9999, 12, 31)
@@ -131,12 +138,22 @@ def test_a_duckdb_has_a_part_of_the_memory_and_is_shared() -> None:
         return float(number) * {"MiB": 1, "GiB": 1024}[unit], threads, zone, loads
 
     macro = ("CREATE MACRO twice(a) AS 2 * a",)
+    share_memory(1)
     found = {how: settings(*how) for how in ((1,), (), (1, macro), (2, macro))}
     assert [each[1:] for each in found.values()] == [(1, "UTC", False), (2, "UTC", False)] * 2
     least = found[1,][0]
     assert [round(each[0] / least) for each in found.values()] == [1, 2, 2, 5]
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**20
     assert least <= machine / 20 * 1.1  # DuckDB rounds
+    assert sum(each[0] for each in found.values()) <= machine / 2 * 1.01
+    try:
+        share_memory(4)  # as four executors on this machine do
+        shared = {how: settings(*how) for how in found}
+        assert 4 * sum(each[0] for each in shared.values()) <= machine / 2 * 1.01
+        assert [round(found[how][0] / shared[how][0]) for how in found] == [4] * 4
+    finally:
+        share_memory(1)
+    assert {how: settings(*how) for how in found} == found
     with connect(2, macro) as one, connect(2, macro) as other:
         one.execute("CREATE TEMP TABLE t AS SELECT twice(4) AS a")
         assert one.execute("SELECT a FROM t").fetchall() == [(8,)]

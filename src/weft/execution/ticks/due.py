@@ -99,7 +99,7 @@ def next_due(reader: Reader, *groups: Group, small_only: bool = False) -> dict[i
 
     members = [member for group in groups for member in group.members]
     try:
-        instants = new_answers(reader, groups, most=None, small_only=small_only).first
+        instants = new_answers(reader, groups, most=None, small_only=small_only, by_duckdb=True).first
     except NotSmall:
         return {member.query.query_id: None for member in members}
     return {member.query.query_id: instants.get(member.query.query_id, NEVER) for member in members}

@@ -5,7 +5,7 @@ The tick's own code makes all decisions, but nothing is written. The description
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,8 +18,9 @@ from weft.catalog.records import QueryRecord
 from weft.derivation.stateful import states
 from weft.execution import driver_reader
 from weft.execution.driver_reader import DriverReader, count_text
+from weft.execution.duckdb_answers import goes_to_duckdb, is_same
 from weft.execution.engines.choosing import Choice
-from weft.execution.groups import Member, grouped, shape_of, window_start
+from weft.execution.groups import Group, Member, grouped, shape_of, window_start
 from weft.execution.look_ups import ANSWER, LookUps
 from weft.execution.new_answers import known_answers
 from weft.execution.reader import files_of, removals_reported, stored_files
@@ -31,15 +32,18 @@ from weft.execution.ticks.state_forecast import StateForecast
 from weft.execution.ticks.tick import tick_instant
 from weft.execution.windows import slices_of
 from weft.instants import MIN_INSTANT, format_instant
-from weft.planning.plan import PARAMETER_TABLE, Branch, Plan, columns_read
+from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read
+from weft.planning.state_causes import all_states
+from weft.planning.state_engine import same_in_duckdb
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.planning.words import length, state_words
 from weft.printable import Brief, counted
 from weft.storage.delta_log import DeltaSnapshot
 
-Way = Literal["nothing", "rows", "files"]
+Way = Literal["nothing", "duckdb", "rows", "files"]
 """The input of Spark in a tick.
-- ``nothing``: Spark does not run
+- ``nothing``: nothing is computed
+- ``duckdb``: DuckDB computes the answers in this process, and Spark does not run
 - ``rows``: Spark runs one job over rows from the driver's memory
 - ``files``: Spark reads files
 """
@@ -106,14 +110,15 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     with_answers = [query.query_id] if query.rows else []
     with removals_reported(catalog.data, snapshots):
         of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path), catalog.revisions.earliest))
-        read, small = _relations(of_states, member, shape, catalog.home().t0)
+        groups = [each for window in grouped([member], {query.plan_id: shape}, catalog.home().t0) for each in window]
+        read, way = _relations(of_states, [(group, group.branches()) for group in groups])
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)
     known = RelationRead("ledger", "known answers", look_up.by, look_up.how, None)
     quiet = None
     if due.is_quiet(member, shape, tables, catalog.home().t0):
         quiet = due.reason(member, shape, tables)
-    way: Way = "nothing" if quiet is not None else "rows" if small else "files"
+    way = "nothing" if quiet is not None else way
     lower = tuple(each.name for each in catalog.queries.by_ids(query.reads))
     return Forecast(query, member.tau, t, read, known, way, quiet, lower)
 
@@ -142,10 +147,9 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
 
 
 def _relations(
-    forecast: StateForecast, member: Member, shape: Plan, t0: int | None
-) -> tuple[tuple[RelationRead, ...], bool]:
-    windows = grouped([member], {member.query.plan_id: shape}, t0)
-    work = [(group, group.branches()) for window in windows for group in window]
+    forecast: StateForecast, work: Sequence[tuple[Group, Sequence[Branch]]]
+) -> tuple[tuple[RelationRead, ...], Way]:
+    whole = all(goes_to_duckdb(forecast.driver, group) for group, _ in work)
     branches: list[Branch] = [branch for _, reads in work for branch in reads]
     paths = [
         path for branch in branches for path in branch.paths.values() if not path.table.startswith(PARAMETER_TABLE)
@@ -159,8 +163,13 @@ def _relations(
             what = ", ".join(dict.fromkeys(_words(path, forecast.schemas) for path in same if path.view == view))
             computed = reading.rows is None or same[0].table not in forecast.driver.tables
             rows = None if computed or reading.rows is None else reading.rows.data.num_rows
-            reads.setdefault(view + suffix, RelationRead(view + suffix, what, reading.by, reading.how, rows))
-    return tuple(reads.values()), all(reading.by != "Spark" for _, _, reading in forecast.read)
+            by = ("DuckDB", "its files") if whole and reading.by == "Spark" else (reading.by, reading.how)
+            reads.setdefault(view + suffix, RelationRead(view + suffix, what, *by, rows))
+    if any(reading.by == "Spark" for _, _, reading in forecast.read):
+        return tuple(reads.values()), "duckdb" if whole else "files"
+    every = {state for branch in branches for state in all_states(branch.event.relation)}
+    alike = all(is_same(*each) for each in work) and all(map(same_in_duckdb, every))
+    return tuple(reads.values()), "duckdb" if alike else "rows"
 
 
 def _words(path: Access, schemas: Mapping[str, StateSchema]) -> str:

@@ -6,7 +6,7 @@ continue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +20,7 @@ from weft.execution.executor_files import write_files
 from weft.execution.groups import Crowd, Member, grouped
 from weft.execution.guarded import too_large
 from weft.execution.isolate import failing_queries, isolated
-from weft.execution.new_answers import NewAnswers, new_answers
+from weft.execution.new_answers import NewAnswers, Rows, Writing, new_answers
 from weft.execution.phases import COMMITTING, phase
 from weft.execution.reader import Reader
 from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
@@ -116,7 +116,7 @@ def _together(
 ) -> NewAnswers:
     """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0, crowds), runner.limits.rows
-    new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart), seconds)
+    new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart, by_duckdb=not apart), seconds)
     own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in _with_news(members, crowds, new)}
     many = {
         key: too_many(each.rows, min(own[key], most), of_owner=own[key] < most)
@@ -134,6 +134,8 @@ def _write(
 ) -> Mapping[int, Added]:
     if not new.added:
         return {}
+    if isinstance(new.rows, pa.Table):
+        return _commit(run, new, members, name, None)
     with runner.planned() as reader:
         try:
             return _commit(run, new, members, name, None)
@@ -149,26 +151,25 @@ def _commit(
 ) -> Mapping[int, Added]:
     """With a ``reader``, Spark computes the rows of each query before the write, to find the query that fails."""
 
-    def numbered(some: list[Member]) -> DataFrame | pa.Table:
+    def numbered(some: list[Member]) -> list[Rows]:
         rows = new.without(new.added.keys() - by_query(some).keys()).numbered(some, run.tick.tick_id)
-        if reader is not None and not isinstance(rows, pa.Table):
-            with spark_faults():
-                reader.keep(rows).count()
+        for each in rows:
+            if reader is not None and not isinstance(each, pa.Table) and not callable(each):
+                with spark_faults():
+                    reader.keep(each).count()
         return rows
 
     adding = {key: each for key, each in by_query(members).items() if key in new.added}
     parts = isolated(adding, numbered, run.set_aside)
     remaining = new.without(new.added.keys() & run.failed.keys())
     if remaining.added:
-        rows = _joined(remaining, parts)
         with phase(COMMITTING):
-            count = sum(each.rows for each in remaining.added.values())
-            given = rows if isinstance(rows, pa.Table) else _to_write(rows, count)
+            given = _given(remaining, [each for part in parts for each in part])
             run.outputs.write(TickOutput(name, layout.LEDGER, given))
     return remaining.added
 
 
-def _to_write(rows: DataFrame, count: int) -> pa.Table | Callable[[FileForm], Sequence[NewFile]]:
+def _to_write(rows: DataFrame, count: int) -> pa.Table | Writing:
     """Return the rows if the driver should write them, or else a function by which the executors write them."""
     if count <= driver_reader.BOUNDS.written:
         try:
@@ -181,11 +182,26 @@ def _to_write(rows: DataFrame, count: int) -> pa.Table | Callable[[FileForm], Se
     return partial(write_files, rows.coalesce(tasks))
 
 
-def _joined(new: NewAnswers, parts: Sequence[DataFrame | pa.Table]) -> DataFrame | pa.Table:
+def _given(new: NewAnswers, parts: Sequence[Rows]) -> pa.Table | Writing:
+    """Return all rows, or a function that writes them. DuckDB's rows are always written by a function."""
+    writing = [each for each in parts if callable(each)]
     tables = [each for each in parts if isinstance(each, pa.Table)]
-    if tables:
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    return union(new.spark, [each for each in parts if not isinstance(each, pa.Table)])
+    frames = [each for each in parts if not isinstance(each, pa.Table) and not callable(each)]
+    if frames:
+        count = sum(
+            each.rows for key, each in new.added.items() if new.delivered is None or key not in new.delivered.added
+        )
+        rows = _to_write(union(frames[0].sparkSession, frames), count)
+    else:
+        rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    if not writing:
+        return rows
+
+    def write(form: FileForm) -> list[NewFile]:
+        others = rows(form) if callable(rows) else [form.write([rows])] if rows.num_rows else []
+        return [*others, *(file for each in writing for file in each(form))]
+
+    return write
 
 
 def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> None:

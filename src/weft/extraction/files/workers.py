@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from weft.extraction.batches import MAX_BYTES
-from weft.storage.local_sql import another
+from weft.storage.local_sql import another, share_memory
 
 IN_FLIGHT: Final = 12
 """The maximum number of pieces that are read ahead. Reading ahead gives the threads work while a batch is written."""
@@ -25,9 +25,13 @@ _threads: int | None = None
 
 
 def use_one_thread() -> None:
-    """Let the pools of this process have one thread, because other processes read beside it."""
+    """Let the pools of this process have one thread, because a process for each processor reads beside it.
+
+    Their DuckDBs share the memory that those of one process may use.
+    """
     global _threads
     _threads = 1
+    share_memory(os.cpu_count() or 2)
 
 
 class Workers:

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from weft import charts
 from weft.algebra.form_parameter import PARAMETER_TYPES
 from weft.errors import NotAllowed, Refused, SqlError, WeftError
-from weft.web import charts
 from weft.web.drafts import Draft, Problem, bare_draft, draft_of, empty_draft, problems
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page

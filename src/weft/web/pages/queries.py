@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from starlette.responses import Response
 from starlette.routing import Route
 
+from weft import charts
 from weft.catalog.query_list import QueryFilter
 from weft.catalog.records import QueryRecord, QueryState
 from weft.errors import Refused, WeftError
-from weft.web import charts
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page
 

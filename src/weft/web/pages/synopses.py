@@ -7,10 +7,10 @@ from typing import Final
 from starlette.responses import Response
 from starlette.routing import Route
 
+from weft import charts
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.errors import WeftError
 from weft.planning.synopsis_words import SynopsisExplanation
-from weft.web import charts
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 20

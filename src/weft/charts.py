@@ -1,9 +1,13 @@
-"""Draw charts as SVG.  The style sheet gives the colours, and each mark has its value as a title."""
+"""Draw charts as SVG.  Each mark has its value as a title.
+
+``bars`` and ``curve`` are parts of a page, whose style sheet gives the colours.  ``figure`` is a file of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Final
 
 from markupsafe import Markup
@@ -141,3 +145,110 @@ def _short(number: int) -> str:
 
 def _day(instant: int) -> str:
     return format_instant(instant).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00") + " UTC"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points (x, y).  All x are positive."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over a logarithmic axis, which ``below`` names.
+
+    The vertical axis is logarithmic, or begins at 0 if ``linear`` is true.
+    """
+
+    title: str
+    note: str
+    below: str
+    lines: Sequence[Line]
+    linear: bool = False
+
+    def places(self) -> list[list[tuple[float, float]]]:
+        """Return the places of each line's points, from the left and from the foot, between 0 and 1.
+
+        >>> Panel("", "", "", [Line("a", [(1, 0.1), (10, 10)]), Line("b", [(100, 1)])]).places()
+        [[(0.0, 0.0), (0.5, 1.0)], [(1.0, 0.5)]]
+        """
+        across = [log10(x) for line in self.lines for x, _ in line.points]
+        low, high = self.rows
+        width, height = max(across) - min(across) or 1, self._up(high) - self._up(low) or 1
+        return [
+            [((log10(x) - min(across)) / width, (self._up(y) - self._up(low)) / height) for x, y in line.points]
+            for line in self.lines
+        ]
+
+    @property
+    def rows(self) -> tuple[float, float]:
+        """The values at the foot and at the head of the vertical axis."""
+        values = [y for line in self.lines for _, y in line.points]
+        if self.linear:
+            return 0, max(values)
+        return 10 ** floor(log10(min(values))), 10 ** ceil(log10(max(values)))
+
+    def _up(self, value: float) -> float:
+        return value if self.linear else log10(value)
+
+
+_LEFT_OF, _TOP, _WIDE, _TALL, _STEP, _DOWN = 58, 46, 190, 120, 270, 210
+"""The left, top, width and height of a panel, and the distances to the next one and to the next row."""
+_ROW: Final = 3
+"""The maximum number of panels in a row."""
+_COLOURS: Final = ("#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b7791f", "#718096")
+
+
+def figure(title: str, panels: Sequence[Panel]) -> str:
+    """Draw panels as an SVG file, three in a row.  A legend names the lines if there are several."""
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
+    foot = _DOWN * -(-len(panels) // _ROW) + 6
+    size = f"{_STEP * min(len(panels), _ROW) + 10} {foot + (10 + 18 * -(-len(names) // 4) if len(names) > 1 else 4)}"
+    parts = [
+        Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {}" ').format(size)
+        + Markup('font-family="sans-serif" font-size="11" role="img">'),
+        Markup("<title>{}</title>").format(title),
+        Markup("<style>text { fill: #1c2733 } .soft { fill: #556270 } @media (prefers-color-scheme: dark) ")
+        + Markup("{ text { fill: #e8edf2 } .soft { fill: #a9b6c3 } }</style>"),
+    ]
+    for number, panel in enumerate(panels):
+        at = f"{number % _ROW * _STEP + _LEFT_OF} {number // _ROW * _DOWN}"
+        parts += [Markup('<g transform="translate({})">').format(at), *_panel(panel, names), Markup("</g>")]
+    for number, name in enumerate(names if len(names) > 1 else ()):
+        x, y, colour = _LEFT_OF + number % 4 * 190, foot + number // 4 * 18 + 8, _COLOURS[number]
+        parts.append(Markup('<path d="M{} {}h20" stroke="{}" stroke-width="2"/>').format(x, y, colour))
+        parts.append(Markup('<text x="{}" y="{}">{}</text>').format(x + 26, y + 4, name))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _panel(panel: Panel, names: Sequence[str]) -> Iterator[Markup]:
+    yield Markup('<text y="18" font-weight="bold">{}</text>').format(panel.title)
+    yield Markup('<text y="34" class="soft">{}</text>').format(panel.note)
+    yield Markup('<path d="M0 {}v{}h{}" fill="none" stroke="#90a4bd"/>').format(_TOP, _TALL, _WIDE)
+    low, high = panel.rows
+    decades = [] if panel.linear else range(round(log10(low)), round(log10(high)) + 1)
+    for number, decade in enumerate(decades):
+        y = _TOP + _TALL * (1 - number / max(len(decades) - 1, 1))
+        yield _label(-6, y + 3, "end", f"{10.0**decade:,g}")
+        yield Markup('<path d="M0 {:.1f}h{}" stroke="#90a4bd" stroke-opacity="0.3"/>').format(y, _WIDE)
+    labelled: set[float] = set()
+    for line, places in zip(panel.lines, panel.places(), strict=True):
+        colour = _COLOURS[names.index(line.name)]
+        at = [(_WIDE * x, _TOP + _TALL * (1 - y)) for x, y in places]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        yield Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>').format(path, colour)
+        for (x, y), (below, value) in zip(at, line.points, strict=True):
+            mark = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"><title>{}</title></circle>')
+            yield mark.format(x, y, colour, f"{line.name}: {value:,.{0 if panel.linear else 3}f}")
+            if below not in labelled:
+                labelled.add(below)
+                yield _label(x, _TOP + _TALL + 16, "middle", f"{below:,g}" if below < 1e6 else f"{below:,.0f}")
+    below_text = Markup('<text x="{:.1f}" y="{}" class="soft" text-anchor="middle">{}</text>')
+    yield below_text.format(_WIDE / 2, _TOP + _TALL + 34, panel.below)
+
+
+def _label(x: float, y: float, anchor: str, text: str) -> Markup:
+    label = Markup('<text x="{:.1f}" y="{:.1f}" class="soft" text-anchor="{}" font-size="9">{}</text>')
+    return label.format(x, y, anchor, text)

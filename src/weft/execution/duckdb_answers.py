@@ -1,0 +1,252 @@
+"""Compute answers with DuckDB in this process, without a Spark job, where it computes each expression as Spark does.
+
+- The branches of a tick over rows in the driver's memory (``small_answers``).
+- The first tick of a query (Q^M) over whole tables, and other windows with many new rows (``large_answers``). DuckDB
+  reads the tables' files, keeps each row once, and sorts the rows. A commit streams the rows into files. What does not
+  fit into DuckDB's memory is on disk.
+
+``planning.state_engine`` decides which expressions are the same. Spark computes all others, and whatever fails here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from weft.algebra.scalar import ColumnRef
+from weft.derivation.stateful import states
+from weft.errors import ExecutionError, LimitExceeded
+from weft.execution.driver_reader import DriverReader, rows_of
+from weft.execution.executor_files import row_groups
+from weft.execution.groups import Crowd, Group
+from weft.execution.guarded import MOST_ROWS
+from weft.execution.parameters import parameters, relevant_parameters, typed
+from weft.execution.reader import Reader
+from weft.execution.relations import ResultsTable
+from weft.execution.temp_views import TempViews
+from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, columns_read, encoded
+from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb
+from weft.sql.rendering.render import quoted
+from weft.storage.columns import conformed
+from weft.storage.data_files import FileForm, NewFile
+from weft.storage.ledger import Added, ledger_schema
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
+
+if TYPE_CHECKING:
+    from weft.catalog.records import TableRecord
+
+Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
+
+_ROWS_OF_A_FILE: Final = 1_000_000
+_ANSWERS, _KNOWN = "new_answers", "known_answers"
+
+
+@dataclass(frozen=True)
+class LargeAnswers:
+    """New answers of queries in a table of DuckDB: query after query, in the order of their ordinals.
+
+    The ordinal of a row is its place minus the number to which ``begins`` maps its query. The queries of ``omitted``
+    are left out.
+    """
+
+    sql: TemporalSql
+    added: Mapping[int, Added]
+    first: Mapping[int, int]
+    begins: Mapping[int, int]
+    omitted: frozenset[int] = frozenset()
+
+    def without(self, queries: Collection[int]) -> LargeAnswers:
+        """Return the answers of all queries except ``queries``."""
+        return replace(self, omitted=self.omitted.union(queries))
+
+    def written(self, form: FileForm, tick_id: int) -> list[NewFile]:
+        """Write the answers into files of about a million rows."""
+        pieces = row_groups(self._batches(tick_id))
+        return [form.write(_of_one_file(first, pieces)) for first in pieces]
+
+    def _batches(self, tick_id: int) -> Iterator[pa.RecordBatch]:
+        kept = sorted(self.begins.keys() - self.omitted)
+        queries = pa.array(kept, pa.int64())
+        before = pa.array([self.begins[each] for each in kept], pa.int64())
+        schema = ledger_schema()
+        for batch in self.sql.batches(f"SELECT *, rowid AS place FROM {_ANSWERS}"):
+            rows = batch.filter(pc.is_in(batch.column("query_id"), value_set=queries))
+            begins = before.take(pc.index_in(rows.column("query_id"), value_set=queries))
+            given = {name: rows.column(name) for name in rows.schema.names}
+            given["ordinal"] = pc.subtract(rows.column("place"), begins)
+            given["tick"] = pa.repeat(pa.scalar(tick_id, pa.int64()), rows.num_rows)
+            columns = [given[field.name].cast(field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _of_one_file(first: pa.Table, pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    yield first
+    rows = first.num_rows
+    while rows < _ROWS_OF_A_FILE and (piece := next(pieces, None)) is not None:
+        rows += piece.num_rows
+        yield piece
+
+
+def goes_to_duckdb(reader: DriverReader, group: Group) -> bool:
+    """Return whether DuckDB should read the whole tables of the group, if its rows are not in the driver's memory."""
+    if isinstance(group.members, Crowd):
+        return False
+    branches = group.branches()
+    names = {path.table for branch in branches for path in branch.paths.values()}
+    tables = [reader.tables[name] for name in names if name in reader.tables]
+    if any(isinstance(table, ResultsTable) or table.tracked for table in tables):
+        return False
+    files = [file for table in tables for file in reader.files(table.schema.name)]
+    if any(file.attached for file in files) or rows_of(files) > reader.bounds.large:
+        return False
+    return is_same(group, branches) and not any(states(branch.event.relation) for branch in branches)
+
+
+def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> LargeAnswers | None:
+    """Compute new answers over whole tables. The tables of DuckDB exist until the reader is released.
+
+    ``known`` has the query IDs and hashes of all answers that the queries already have. Return None if DuckDB cannot
+    compute the new ones, as after an overflow. Spark then repeats the computation.
+    """
+    try:
+        sql = reader.opened.enter_context(temporal_sql())
+        sql.table(_ANSWERS, _EMPTY)
+        sql.given(_KNOWN, known)
+        _copy_tables(reader, sql, groups)
+        for number, group in enumerate(groups):
+            _add(sql, number, group)
+        text = (
+            "SELECT query_id, count(*) AS n, min(first_at) AS first, max(first_at) AS last, min(rowid) AS begins "
+            f"FROM {_ANSWERS} GROUP BY query_id"
+        )
+        counted = sql.rows(text)
+    except LimitExceeded:
+        raise
+    except ExecutionError:
+        return None
+    first, last = (counted.column(name).cast(pa.int64()).to_pylist() for name in ("first", "last"))
+    ids, numbers, begins = (counted.column(name).to_pylist() for name in ("query_id", "n", "begins"))
+    added = {key: Added(number, at) for key, number, at in zip(ids, numbers, last, strict=True)}
+    before = {member.query.query_id: member.query.rows for group in groups for member in group.members}
+    places = {key: begin - 1 - before[key] for key, begin in zip(ids, begins, strict=True)}
+    return LargeAnswers(sql, added, dict(zip(ids, first, strict=True)), places)
+
+
+_EMPTY: Final = (
+    "SELECT 0::BIGINT AS query_id, TIMESTAMP '1970-01-01' AS first_at, ''::BLOB AS row_hash, ['']::VARCHAR[] AS row "
+    "LIMIT 0"
+)
+
+
+def _copy_tables(reader: Reader, sql: TemporalSql, groups: Sequence[Group]) -> None:
+    """Copy the columns that the groups read into DuckDB.
+
+    DuckDB knows nothing about the rows of files. It would join them by any condition, such as an order of instants.
+    """
+    branches = [branch for group in groups for branch in group.branches()]
+    views = {path.view: path.table for branch in branches for path in branch.paths.values()}
+    for name, columns in columns_read(branches).items():
+        if name in views.values() and not name.startswith(PARAMETER_TABLE):
+            table: TableRecord = reader.tables[name]  # type: ignore[assignment]
+            sql.stored(f"{name}_files", reader.files(name), table.schema)
+            read = ", ".join(map(quoted, {table.schema.start: None, **dict.fromkeys(sorted(columns))}))
+            sql.table(f"{name}_copy", f"SELECT {read} FROM {quoted(f'{name}_files')}")
+    for view, name in views.items():
+        if not name.startswith(PARAMETER_TABLE):
+            sql.view(view, f"SELECT * FROM {quoted(f'{name}_copy')}")
+
+
+def _add(sql: TemporalSql, number: int, group: Group) -> None:
+    branches = group.branches()
+    if len(group.members) > 1:
+        _give_parameters(sql, group, number, parameters(group, group.table))
+    if branches:
+        order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
+        same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
+        new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {_KNOWN} AS k ON {same}"
+        sql.insert(_ANSWERS, f"SELECT query_id, first_at, row_hash, row FROM ({new}) AS new ORDER BY {order}")
+
+
+def small_answers(work: Work, views: TempViews) -> pa.Table | None:
+    """Compute the branches over rows in the driver's memory. Each query's rows occur once in each group.
+
+    Return None if DuckDB may differ from Spark, if it cannot compute the rows, or if they are too many for the driver.
+    """
+    work = [(group, branches) for group, branches in work if branches]
+    if not all(is_same(group, branches) for group, branches in work):
+        return None
+    schema = ledger_schema("query_id", "first_at", "row_hash", "row")
+    if not work:
+        return schema.empty_table()
+    try:
+        with temporal_sql(1) as sql:
+            for view, rows in views.local.items():
+                sql.given(f"{view}_rows", rows.table(views.columns))
+                # DuckDB counts the rows of tables only, and would join others by any condition.
+                sql.table(view, f"SELECT * FROM {quoted(f'{view}_rows')}")
+            for number, (group, branches) in enumerate(work):
+                if len(group.members) > 1:
+                    given = relevant_parameters(parameters(group, group.table), branches, views.local)
+                    _give_parameters(sql, group, number, given)
+            found = sql.rows(" UNION ALL ".join(_answers(*each, most=MOST_ROWS) for each in work))
+    except LimitExceeded:
+        raise
+    except (ExecutionError, ValueError, pa.ArrowException):
+        return None
+    many = (pc.sum(found.column("copies")).as_py() or 0) > MOST_ROWS
+    return None if many else conformed(found.drop_columns(["copies"]), schema)
+
+
+def is_same(group: Group, branches: Sequence[Branch]) -> bool:
+    """Return whether DuckDB computes the branches of the group as Spark does."""
+    if len(group.members) > 1 and not constants_same_in_duckdb(group.table):
+        return False
+    return all(map(branch_same_in_duckdb, branches))
+
+
+def _give_parameters(sql: TemporalSql, group: Group, number: int, rows: pa.Table) -> None:
+    sql.given(f"given{number}", rows)
+    sql.view(group.table.name, f"SELECT {', '.join(typed(group.table))} FROM given{number}")
+
+
+def _values(branches: Sequence[Branch]) -> list[ColumnRef]:
+    outputs = [output for output in branches[0].outputs if output.name != "_query_id"]
+    return [ColumnRef("b", f"v{place}", output.value.type) for place, output in enumerate(outputs)]
+
+
+def _answers(group: Group, branches: Sequence[Branch], most: int | None = None) -> str:
+    """Return SQL for the rows of a group in the ledger's general form, each row once, with its earliest instant.
+
+    If ``most`` is given, DuckDB stops after that number of rows and one more, and the column ``copies`` counts them.
+    """
+    own = group.members[0].query.query_id if len(group.members) == 1 else None
+    values = _values(branches)
+    parts = " UNION ALL ".join(_selected(branch, own) for branch in branches)
+    known = ", ".join(["query_id", *(ref.column for ref in values)])
+    measures, counted = "MIN(first_at) AS first_at", ""
+    if most is not None:
+        parts = f"SELECT * FROM ({parts}) AS p LIMIT {most + 1}"
+        measures, counted = f"{measures}, COUNT(*) AS copies", ", copies"
+    once = f"SELECT {known}, {measures} FROM ({parts}) AS u({known}, first_at) GROUP BY {known}"
+    row = f"{_hash(values)} AS row_hash, [{', '.join(map(encoded, values))}]::VARCHAR[] AS row"
+    typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
+    return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"
+
+
+def _selected(branch: Branch, query_id: int | None) -> str:
+    key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
+    names = [f"b.{quoted(output.name)}" for output in branch.outputs if output.name != "_query_id"]
+    return f"SELECT {', '.join([key, *names, 'b._first_at'])} FROM ({branch.sql}) AS b"
+
+
+def _hash(values: Sequence[ColumnRef]) -> str:
+    """Return SQL for the hash of ``execution.answers``. CONCAT of DuckDB skips NULL, and its operator does not."""
+    parts = []
+    for ref in values:
+        text, tag = encoded(ref), f"{ref.type}:"
+        parts.append(f"COALESCE('{tag}' || LENGTH({text}) || ':' || {text}, '{tag}N')")
+    return f"UNHEX(LEFT(SHA256('{IDENTITY_VERSION};' || {' || '.join(parts)}), 32))"

@@ -1,0 +1,103 @@
+"""First deliveries by DuckDB and by Spark: the ledgers must be equal, with ordinals, hashes and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from replayed import DAY, HOUR, START, ledger_rows, load, replay_home
+from weft.algebra.schema import DataType
+from weft.execution import driver_reader, duckdb_answers
+from weft.execution.driver_reader import NOTHING, ReadBounds
+from weft.execution.duckdb_answers import LargeAnswers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COLUMNS = "k STRING, n INT, x BIGINT, b BOOLEAN, d DATE, at TIMESTAMP, f DOUBLE, w TIMESTAMP"
+TYPES = [(name, DataType.parse(kind)) for name, kind in map(str.split, _COLUMNS.split(", "))]
+TEXTS = ("", "a", "A", "ä", "\u1f926", "\0", "a\0b", " a", "%_\\'\"`", "e\u0301", None)
+NUMBERS = (0, -1, 7, 2**31 - 1, -(2**31), None)
+DAYS = (-719_162, -1, 0, 11_052, 2_932_896, None)
+QUERIES = {
+    "every": "SELECT k, n, x, b, d, at FROM m",
+    "pairs": "SELECT DISTINCT a.k, o.n FROM m a, m o WHERE a.n = o.n AND a.k >= o.k",
+    "old": "SELECT a.k, a.at FROM m a WHERE a.ts < NOW() - INTERVAL 3 HOURS AND NOT EXISTS (SELECT * FROM m o WHERE "
+    "o.n = a.n AND o.ts > a.ts)",
+    "window": "SELECT a.x FROM m a WHERE a.ts BETWEEN NOW() - INTERVAL 2 HOURS AND NOW() - INTERVAL 1 HOUR",
+    "one": "SELECT k, d FROM m WHERE n = 0 AND k LIKE 'a%'",
+    "other": "SELECT k, d FROM m WHERE n = -1 AND k LIKE 'a%'",
+    "null": "SELECT x, k FROM m WHERE k IS NULL",
+}
+"""``one`` and ``other`` share a plan, and a parameter table."""
+BY_SPARK = {
+    "double": "SELECT f, k FROM m",
+    "pattern": "SELECT k FROM m WHERE k RLIKE '^a'",
+}
+"""Queries that DuckDB must not compute, because it may differ from Spark."""
+
+
+def rows() -> list[tuple[Any, ...]]:
+    """Return rows with every text, number and day, some of them twice, in an order that differs from that of ts."""
+    found = []
+    for number in range(66):
+        text, n, day = TEXTS[number % 11], NUMBERS[number % 6], DAYS[number % 5]
+        at = None if number % 13 == 0 else START + number
+        ts = START + (number * 7 % 66) * HOUR // 4
+        half = (None, 0.0, -0.0, float("nan"), 1.5)[number % 5]
+        found.append((text, n, None if n is None else n * 2**31, (True, False, None)[number % 3], day, at, half, ts))
+    return found
+
+
+class Home:
+    """A home with the queries, after two ticks. ``made`` has what DuckDB computed, or None where Spark had to."""
+
+    def __init__(self, folder: Path, spark: SparkSession, bounds: ReadBounds, queries: Mapping[str, str]) -> None:
+        self.made: list[LargeAnswers | pa.Table | None] = []
+        weft, given = replay_home(folder), rows()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(driver_reader, "BOUNDS", bounds)
+            patch.setattr("weft.execution.new_answers.large_answers", self._noted(duckdb_answers.large_answers))
+            patch.setattr("weft.execution.answers.small_answers", self._noted(duckdb_answers.small_answers))
+            load(weft, spark, "m", given[:50], TYPES)
+            for name, text in queries.items():
+                weft.install(name, text)
+            weft.tick(now=START + DAY)
+            load(weft, spark, "m", [(*row[:-1], row[-1] + 2 * DAY) for row in given[40:]], TYPES)
+            weft.tick(now=START + 4 * DAY)
+        assert {query.reason for query in weft.queries()} == {None}
+        self.ledger = ledger_rows(weft.catalog.data)
+
+    def _noted(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            self.made.append(compute(*given))
+            return self.made[-1]
+
+        return noted
+
+
+def test_duckdb_delivers_what_spark_delivers(spark: SparkSession, tmp_path: Path) -> None:
+    wanted = Home(tmp_path / "spark", spark, NOTHING, {**QUERIES, **BY_SPARK})
+    assert not wanted.made
+    assert {row[0] for row in wanted.ledger} == set(range(1, len(QUERIES) + len(BY_SPARK) + 1))
+
+    whole = Home(tmp_path / "whole", spark, replace(NOTHING, large=1_000_000), {**QUERIES, **BY_SPARK})
+    assert whole.ledger == wanted.ledger
+    first, second = whole.made
+    assert isinstance(first, LargeAnswers) and isinstance(second, LargeAnswers) and second.added
+    assert sorted(first.added) == list(range(1, len(QUERIES) + 1)), "DuckDB delivers no others"
+
+    small = Home(tmp_path / "small", spark, ReadBounds(), QUERIES)
+    assert small.ledger == [row for row in wanted.ledger if row[0] <= len(QUERIES)]
+    assert all(isinstance(each, pa.Table) for each in small.made)
+    assert sum(each.num_rows for each in small.made if isinstance(each, pa.Table)) >= len(small.ledger)
+
+
+def test_what_may_differ_stays_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    made = Home(tmp_path / "small", spark, ReadBounds(), {"double": BY_SPARK["double"]}).made
+    assert made == [None, None]

@@ -1,0 +1,86 @@
+"""Ticks that DuckDB computes start no Spark, and give what the texts give at every instant."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from every_instant import Timeline
+from replayed import DAY, HOUR, START, Row, first_instants, replay_home
+from weft.algebra.schema import BIGINT, STRING, TIMESTAMP
+from weft.execution import driver_reader
+from weft.execution.append_rows import append
+from weft.execution.driver_reader import ReadBounds
+from weft.storage.columns import arrow_type
+
+COLUMNS = (("msgid", STRING), ("newsgroup", STRING), ("inreplyto", STRING), ("size", BIGINT), ("ts", TIMESTAMP))
+QUERIES = {
+    "Q1": "SELECT msgid FROM msgs WHERE newsgroup = 'a'",
+    "Q2": "SELECT msgid, size FROM msgs WHERE newsgroup LIKE 'b.%'",
+    "Q3": "SELECT m.msgid FROM msgs m, msgs m1 WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'a'",
+    "Q4": "SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 1 DAY "
+    "AND NOT EXISTS (SELECT * FROM msgs m1 WHERE m1.inreplyto = m.msgid)",
+    "Q5": "SELECT DISTINCT m.newsgroup FROM msgs m, msgs m1, msgs m2 "
+    "WHERE m.inreplyto IS NULL AND m1.inreplyto = m.msgid AND m2.inreplyto = m1.msgid",
+    "small": "SELECT m.msgid, m.size + 1 AS more FROM msgs m WHERE m.size < 5 AND m.ts > NOW() - INTERVAL 2 HOURS",
+    "large": "SELECT m.msgid, m.size + 1 AS more FROM msgs m WHERE m.size < 90 AND m.ts > NOW() - INTERVAL 2 HOURS",
+}
+"""``small`` and ``large`` share a plan."""
+
+
+def messages(count: int) -> list[Row]:
+    """Return messages in the order of their ts, some of which reply to earlier or later ones."""
+    chance, rows = random.Random(count), []
+    for number in range(count):
+        parent = f"m{chance.randrange(count)}" if chance.random() < 0.6 else None
+        group = chance.choice(("a", "b.x", "b.", "B.x", None))
+        size = None if chance.random() < 0.1 else chance.randrange(100)
+        rows.append((f"m{number}", group, parent, size, START + number * HOUR))
+    return rows
+
+
+def arrive(weft: Any, rows: list[Row]) -> None:
+    """Append rows, whose last value is their ts."""
+    table = weft.catalog.tables.named("msgs")
+    columns = zip(COLUMNS[:-1], zip(*rows, strict=True), strict=False)
+    batch = {name: pa.array(values, arrow_type(kind)) for (name, kind), values in columns}
+    own = pa.array([row[-1] for row in rows], pa.int64())
+    with weft.writing("test") as writer:
+        load = weft.catalog.loads.begin(table.table_id, "a test", "file", None, START)
+        given = pa.table({**batch, "_own_time": own, "_seq": pa.array(range(len(rows)), pa.int64())})
+        append(writer, table, load, given, START, None)
+
+
+@pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(whole=-1)], ids=["rows", "files"])
+def test_answers_are_those_of_every_instant_without_spark(
+    bounds: ReadBounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_spark() -> Any:
+        raise AssertionError("Spark was asked for")
+
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    weft, rows = replay_home(tmp_path / "home"), messages(60)
+    monkeypatch.setattr(weft.opened, "session", no_spark)
+    weft.catalog.tables.create("msgs", list(COLUMNS[:-1]), None, "newsgroup")
+    for first, last in ((0, 30), (30, 45), (45, 60)):
+        arrive(weft, rows[first:last])
+        if not first:
+            for name, text in QUERIES.items():
+                weft.install(name, text)
+        weft.tick(now=rows[last - 1][-1] + 1)
+    weft.tick(now=rows[-1][-1] + 2 * DAY)
+    assert {query.reason for query in weft.queries()} == {None}
+
+    stored = {
+        name: pa.array(values, arrow_type(kind))
+        for (name, kind), values in zip(COLUMNS, zip(*rows, strict=True), strict=True)
+    }
+    timeline = Timeline({"msgs": pa.table(stored)})
+    instants = [row[-1] + later for row in rows for later in (0, DAY + 1)]
+    for name, text in QUERIES.items():
+        wanted = timeline.first(text, instants)
+        assert first_instants(weft, name) == wanted != {}, name

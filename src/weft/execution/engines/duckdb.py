@@ -38,15 +38,15 @@ class DuckdbEngine(TemporalSql):
     sizes: dict[str, int] = field(default_factory=dict)
     """The number of rows of each stored table."""
 
-    def table(self, name: str, sql: str) -> int:
-        """Create a table from a query, and return its row count. Raise BeyondBounds if it has too many rows."""
+    def table(self, name: str, sql: str) -> bool:
+        """Create a table from a query, and return whether the table has rows. Raise BeyondBounds if it has too many."""
         if self.most != UNBOUNDED:
             # One row more than allowed shows that the bound is exceeded.
             sql = f"SELECT * FROM ({sql}) AS bounded LIMIT {int(self.most - sum(self.sizes.values())) + 1}"
         self.sizes[name] = self.created(name, sql)
         if sum(self.sizes.values()) > self.most:
             raise BeyondBounds(f"its intermediate results have more than {int(self.most):,} rows")
-        return self.sizes[name]
+        return self.sizes[name] > 0
 
     def drop(self, name: str) -> None:
         """Drop a table."""

@@ -42,8 +42,8 @@ class Engine(Protocol):
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory."""
 
-    def table(self, name: str, sql: str) -> bool | int:
-        """Create the table ``name`` from a query. Return False or 0 if the table certainly has no rows."""
+    def table(self, name: str, sql: str) -> bool:
+        """Create the table ``name`` from a query. Return False if the table certainly has no rows."""
 
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""

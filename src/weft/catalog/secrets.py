@@ -73,9 +73,8 @@ class Secrets:
         secrets = ddl.secrets.c
         valid = or_(secrets.expires_at.is_(None), secrets.expires_at > at)
         wanted = select(ddl.secrets).where(secrets.digest == digest, secrets.kind == kind, valid)
-        with self._database.reading() as connection:
-            row = connection.execute(wanted).first()
-            return None if row is None else _record(row)
+        row = self._database.first(wanted)
+        return None if row is None else _record(row)
 
     def all(
         self, kind: SecretKind, at: int, *, user_id: int | None = None, query_id: int | None = None
@@ -88,8 +87,7 @@ class Secrets:
             wanted = wanted.where(secrets.user_id == user_id)
         if query_id is not None:
             wanted = wanted.where(secrets.query_id == query_id)
-        with self._database.reading() as connection:
-            return tuple(map(_record, connection.execute(wanted)))
+        return tuple(map(_record, self._database.rows(wanted)))
 
     def withdraw(self, kind: SecretKind, secret_id: int, *, user_id: int | None = None) -> SecretRecord:
         """Delete a secret, of ``user_id`` if this is given.  Raise NotFound."""

@@ -127,63 +127,136 @@ Section Recursion.
         exists r, q, rest. split; [reflexivity|]. split; [|exact T]. apply IH. split; [exact D|simpl in *; lia].
   Qed.
 
-  (** ** Stored rows: a tick continues the rows at the instant before its window, [b]. *)
+  (** ** Stored rows: a tick continues the rows at the instant before its window, [b].  [s] is an instant of the window.
+
+      [lasting_first r] says that what makes [r] a first row at [b] is alive throughout the window, and [lasting_step]
+      says the same of a step. *)
   Section Continued.
     Variables b s : Instant.
+    Variable lasting_first : K -> Prop.
+    Variable lasting_step : K -> K -> Prop.
+    Hypothesis first_lasts : forall r, first b r -> lasting_first r -> first s r.
+    Hypothesis step_lasts : forall q r, step b q r -> lasting_step q r -> step s q r.
 
-    (** No row of a table ends, so what begins a row or lets it follow at [b] does so at [s], too. *)
-    Hypothesis first_lasts : forall r, first b r -> first s r.
-    Hypothesis step_lasts : forall q r, step b q r -> step s q r.
+    (** The stored rows of which a derivation ends in the window, further rows that the program chooses, and those of
+        which a derivation leads through them.  The program chooses what a combination with subqueries gives if a row of
+        it or of a subquery begins or ends. *)
+    Variable chosen : K -> Prop.
+    Inductive touched : K -> Prop :=
+    | is_chosen r : chosen r -> touched r
+    | ends_first r : first b r -> ~ lasting_first r -> touched r
+    | ends_step q r : recursion b q -> step b q r -> ~ lasting_step q r -> touched r
+    | follows_touched q r : touched q -> step b q r -> touched r.
 
-    (** UNION: what new rows of tables derive, alone or with stored rows, and what follows from that.  A stored row is
-        not derived again. *)
-    Inductive continued : K -> Prop :=
-    | enters_first r : first s r -> ~ first b r -> ~ recursion b r -> continued r
-    | enters_step q r : recursion b q -> step s q r -> ~ step b q r -> ~ recursion b r -> continued r
-    | continues q r : continued q -> step s q r -> ~ recursion b r -> continued r.
+    Definition kept r := recursion b r /\ ~ touched r.
 
-    Lemma recursion_lasts r : recursion b r -> recursion s r.
-    Proof. intros D. induction D as [r F|q r _ R T]; [apply begins|apply (follows s q)]; auto. Qed.
+    (** The program has computed the rows, and has read the periods, so each of these can be decided. *)
+    Hypothesis decided_first : forall r, lasting_first r \/ ~ lasting_first r.
+    Hypothesis decided_step : forall q r, lasting_step q r \/ ~ lasting_step q r.
+    Hypothesis decided_stored : forall r, recursion b r \/ ~ recursion b r.
+    Hypothesis decided_touched : forall r, touched r \/ ~ touched r.
 
-    (** Whether a row is stored can be decided. *)
-    Theorem recursion_continued_rule :
-      (forall r, recursion b r \/ ~ recursion b r) -> forall r, recursion s r <-> recursion b r \/ continued r.
+    Lemma first_kept r : first b r -> ~ touched r -> first s r.
     Proof.
-      intros stored r. split.
-      - intros D. induction D as [r F|q r _ IH T]; destruct (stored r) as [R|N]; auto; right.
-        + apply enters_first; auto. intros F'. apply N. now apply begins.
-        + destruct IH as [R|C]; [|now apply (continues q)].
-          apply (enters_step q); auto. intros T'. apply N. now apply (follows b q).
-      - intros [R|C]; [now apply recursion_lasts|].
-        induction C as [r F _ _|q r R T _ _|q r _ IH T _]; [now apply begins| |now apply (follows s q)].
-        apply (follows s q); [now apply recursion_lasts|exact T].
+      intros F N. destruct (decided_first r) as [L|L]; [now apply first_lasts|]. destruct N. now apply ends_first.
     Qed.
 
-    (** UNION ALL: the derivations that have a step or a first row which is not there at [b]. *)
+    Lemma step_kept q r : recursion b q -> step b q r -> ~ touched r -> step s q r /\ ~ touched q.
+    Proof.
+      intros R T N. split.
+      - destruct (decided_step q r) as [L|L]; [now apply step_lasts|]. destruct N. now apply (ends_step q).
+      - intros D. apply N. now apply (follows_touched q).
+    Qed.
+
+    (** A kept row holds throughout the window. *)
+    Theorem recursion_kept_rule r : kept r -> recursion s r.
+    Proof.
+      intros [R N]. induction R as [r F|q r R IH T].
+      - apply begins. now apply first_kept.
+      - destruct (step_kept q r R T N) as [T' N']. apply (follows s q); auto.
+    Qed.
+
+    (** UNION: what was not alive at [b] derives, alone or with kept rows; what was alive at [b] and derives touched rows;
+        and what follows from that.  A kept row is not derived again. *)
+    Inductive continued : K -> Prop :=
+    | enters_first r : first s r -> ~ first b r \/ touched r -> ~ kept r -> continued r
+    | enters_step q r : kept q -> step s q r -> ~ step b q r \/ touched r -> ~ kept r -> continued r
+    | continues q r : continued q -> step s q r -> ~ kept r -> continued r.
+
+    Lemma kept_or_not r : kept r \/ ~ kept r.
+    Proof.
+      unfold kept. destruct (decided_stored r), (decided_touched r); tauto.
+    Qed.
+
+    Theorem recursion_continued_rule r : recursion s r <-> kept r \/ continued r.
+    Proof.
+      split.
+      - intros D. induction D as [r F|q r _ IH T]; destruct (kept_or_not r) as [P|N]; auto; right.
+        + apply enters_first; auto. destruct (decided_touched r) as [D|D]; [now right|left].
+          intros F'. apply N. split; [now apply begins|exact D].
+        + destruct IH as [P|C]; [|now apply (continues q)].
+          apply (enters_step q); auto. destruct (decided_touched r) as [D|D]; [now right|left].
+          intros T'. apply N. split; [apply (follows b q); [apply P|exact T']|exact D].
+      - intros [P|C]; [now apply recursion_kept_rule|].
+        induction C as [r F _ _|q r P T _ _|q r _ IH T _]; [now apply begins| |now apply (follows s q)].
+        apply (follows s q); [now apply recursion_kept_rule|exact T].
+    Qed.
+
+    (** UNION ALL: the derivations of kept rows, and those that have a step or a first row which was not there at [b], or
+        that lead to a touched row. *)
+    Definition kept_way way := derivation b way /\ match way with [] => True | r :: _ => ~ touched r end.
+
     Inductive continued_way : list K -> Prop :=
-    | way_first r : first s r -> ~ first b r -> continued_way [r]
-    | way_step r q rest : derivation b (q :: rest) -> step s q r -> ~ step b q r -> continued_way (r :: q :: rest)
+    | way_first r : first s r -> ~ first b r \/ touched r -> continued_way [r]
+    | way_step r q rest :
+        kept_way (q :: rest) -> step s q r -> ~ step b q r \/ touched r -> continued_way (r :: q :: rest)
     | way_next r q rest : continued_way (q :: rest) -> step s q r -> continued_way (r :: q :: rest).
+
+    Lemma derived_is_there r rest : derivation b (r :: rest) -> recursion b r.
+    Proof.
+      revert r. induction rest as [|q rest IH]; intros r D; inversion D; subst; [now apply begins|].
+      apply (follows b q); auto.
+    Qed.
+
+    Lemma way_before r q rest : kept_way (r :: q :: rest) -> kept_way (q :: rest) /\ step b q r /\ step s q r.
+    Proof.
+      intros [D N]. inversion D; subst. destruct (step_kept q r) as [T N']; auto; [now apply (derived_is_there q rest)|].
+      unfold kept_way. auto.
+    Qed.
+
+    Lemma kept_way_lasts way : kept_way way -> derivation s way.
+    Proof.
+      induction way as [|r [|q rest] IH]; intros P.
+      - destruct P as [D _]. inversion D.
+      - destruct P as [D N]. inversion D; subst. apply derives_first. now apply first_kept.
+      - destruct (way_before r q rest P) as [B [_ T]]. apply derives_next; auto.
+    Qed.
 
     Theorem recursion_all_continued_rule :
       (forall r, first b r \/ ~ first b r) -> (forall q r, step b q r \/ ~ step b q r) ->
-      forall way, derivation s way <-> derivation b way \/ continued_way way.
+      forall way, derivation s way <-> kept_way way \/ continued_way way.
     Proof.
       intros firsts steps way. split.
       - intros D. induction D as [r F|r q rest _ IH T].
-        + destruct (firsts r); [left; now apply derives_first|right; now apply way_first].
-        + destruct IH as [O|C]; [|right; now apply way_next].
-          destruct (steps q r); [left; now apply derives_next|right; now apply way_step].
-      - intros [O|C].
-        + induction O; [apply derives_first|apply derives_next]; auto.
-        + induction C as [r F _|r q rest O T _|r q rest _ IH T]; [now apply derives_first| |now apply derives_next].
-          apply derives_next; [|exact T]. clear T. induction O; [apply derives_first|apply derives_next]; auto.
+        + destruct (firsts r) as [F'|F']; [|right; now apply way_first; auto].
+          destruct (decided_touched r) as [D|D]; [right; now apply way_first; auto|left].
+          split; [now apply derives_first|exact D].
+        + destruct IH as [P|C]; [|right; now apply way_next].
+          destruct (steps q r) as [T'|T']; [|right; now apply way_step; auto].
+          destruct (decided_touched r) as [D|D]; [right; now apply way_step; auto|left].
+          split; [|exact D]. apply derives_next; [apply P|exact T'].
+      - intros [P|C]; [now apply kept_way_lasts|].
+        induction C as [r F _|r q rest P T _|r q rest _ IH T]; [now apply derives_first| |now apply derives_next].
+        apply derives_next; [now apply kept_way_lasts|exact T].
     Qed.
 
     (** No derivation is counted twice. *)
-    Theorem recursion_all_continued_once way : derivation b way -> ~ continued_way way.
+    Theorem recursion_all_continued_once way : kept_way way -> ~ continued_way way.
     Proof.
-      intros O C. induction C as [r _ N|r q rest _ _ N|r q rest _ IH _]; inversion O; subst; auto.
+      intros P C. induction C as [r _ E|r q rest _ _ E|r q rest _ IH _].
+      - destruct P as [D N]. inversion D; subst. destruct E; auto.
+      - destruct (way_before r q rest P) as [_ [T _]]. destruct P as [_ N]. destruct E; auto.
+      - apply IH. now apply (way_before r q rest).
     Qed.
   End Continued.
 End Recursion.

@@ -74,6 +74,21 @@ Section Sets.
       destruct d as [Q | N]; [now left | right]. split; [now exists r | assumption].
     - intros [[r [E P]] | [[r [E P]] _]]; exists r; unfold plus; auto.
   Qed.
+
+  (** Deletions and insertions at once.  After the change, R is (R − D) ∪ I. *)
+  Theorem projection_at_once (f : T -> U) R D I : let new := (R − D) ∪ I in
+    decided (projection f R) -> decided (projection f new) ->
+    projection f new ≡
+    (projection f R − (projection f D − projection f new)) ∪ (projection f I − projection f R).
+  Proof.
+    intros new d e v t. specialize (d v t). specialize (e v t). unfold plus, minus. split.
+    - intros N. destruct d as [P | P]; [left; tauto |]. right. split; [| assumption].
+      destruct N as [r [E [[A _] | A]]]; [exfalso; apply P |]; now exists r.
+    - intros [[[r [E P]] N] | [[r [E P]] _]].
+      + destruct e as [Q | Q]; [assumption |]. exists r. split; [assumption |]. left. split; [assumption |].
+        intros A. apply N. split; [now exists r | assumption].
+      + exists r. split; [assumption | now right].
+  Qed.
 End Sets.
 
 (** ** Pure deltas and Theorem 4.3 *)
@@ -172,6 +187,60 @@ Section SelectionAndJoin.
       pose proof (J s (S s) r _ _ E). specialize (N t). unfold plus in *. simpl in *. tauto.
     - assert (E : forall u, (R ∪ I) r u <-> I r u) by (intros u; specialize (A u); unfold plus; tauto).
       pose proof (J s (S s) r _ _ E). specialize (A t). unfold plus in *. simpl in *. tauto.
+  Qed.
+
+  (** *** Deletions and insertions of both inputs at once: each term reads old states only, or new states only *)
+
+  Theorem joins_at_once (p : T -> U -> Prop) R D I (S E J : temporal U) :
+    let q r (_ : time -> Prop) s (_ : time -> Prop) := p r s in
+    let R' := (R − D) ∪ I in let S' := (S − E) ∪ J in
+    temporal_join q R' S' ≡
+    (temporal_join q R S − (temporal_join q D S ∪ temporal_join q R E)) ∪
+    (temporal_join q I S' ∪ temporal_join q R' J).
+  Proof. intros q R' S' [r s] t. unfold q, R', S', temporal_join, minus, plus. simpl. tauto. Qed.
+
+  (** Pure deltas leave a tuple as it is, or replace the complete tuple. *)
+  Lemma left_or_replaced {V} (R D I : temporal V) r :
+    within D R -> pure_deletion R D -> pure_insertion (R − D) I ->
+    (forall t, (((R − D) ∪ I) r t <-> R r t) /\ ~ D r t /\ ~ I r t) \/
+    (forall t, (((R − D) ∪ I) r t <-> I r t) /\ (D r t <-> R r t)).
+  Proof.
+    intros W P Q. specialize (W r). destruct (P r) as [N | A], (Q r) as [M | B]; unfold plus, minus in *.
+    - left. intros t. specialize (N t). specialize (M t). tauto.
+    - right. intros t. specialize (N t). specialize (B t). specialize (W t). tauto.
+    - right. intros t. specialize (A t). specialize (M t). specialize (W t). tauto.
+    - right. intros t. specialize (A t). specialize (B t). specialize (W t). tauto.
+  Qed.
+
+  Theorem tuples_at_once (p : T -> (time -> Prop) -> U -> (time -> Prop) -> Prop) R D I (S E J : temporal U) :
+    (forall s e, judges (fun r c => p r c s e)) -> (forall r c, judges (fun s e => p r c s e)) ->
+    within D R -> pure_deletion R D -> pure_insertion (R − D) I ->
+    within E S -> pure_deletion S E -> pure_insertion (S − E) J ->
+    let R' := (R − D) ∪ I in let S' := (S − E) ∪ J in
+    temporal_join p R' S' ≡
+    (temporal_join p R S − (temporal_join p D S ∪ temporal_join p R E)) ∪
+    (temporal_join p I S' ∪ temporal_join p R' J).
+  Proof.
+    intros K L WD PD PI WE PE PJ R' S' [r s] t.
+    assert (same : forall c c' e e', (forall u, c u <-> c' u) -> (forall u, e u <-> e' u) ->
+      (p r c s e <-> p r c' s e')).
+    { intros c c' e e' C F. pose proof (K s e r c c' C). pose proof (L r c' s e e' F). simpl in *. tauto. }
+    pose proof (left_or_replaced R D I r WD PD PI) as A. pose proof (left_or_replaced S E J s WE PE PJ) as B.
+    fold R' in A. fold S' in B. unfold temporal_join, plus at 1 2 3, minus at 1. simpl.
+    assert (refl : forall V (c : V -> Prop) u, c u <-> c u) by tauto.
+    destruct A as [A | A], B as [B | B].
+    - pose proof (same (R' r) (R r) (S' s) (S s) (fun u => proj1 (A u)) (fun u => proj1 (B u))).
+      specialize (A t). specialize (B t). tauto.
+    - pose proof (same (R r) (R r) (E s) (S s) (refl _ _) (fun u => proj2 (B u))).
+      pose proof (same (R' r) (R' r) (S' s) (J s) (refl _ _) (fun u => proj1 (B u))).
+      specialize (A t). specialize (B t). tauto.
+    - pose proof (same (D r) (R r) (S s) (S s) (fun u => proj2 (A u)) (refl _ _)).
+      pose proof (same (R' r) (I r) (S' s) (S' s) (fun u => proj1 (A u)) (refl _ _)).
+      specialize (A t). specialize (B t). tauto.
+    - pose proof (same (D r) (R r) (S s) (S s) (fun u => proj2 (A u)) (refl _ _)).
+      pose proof (same (R' r) (I r) (S' s) (S' s) (fun u => proj1 (A u)) (refl _ _)).
+      pose proof (same (R' r) (R' r) (S' s) (J s) (refl _ _) (fun u => proj1 (B u))).
+      specialize (A t). specialize (B t). tauto.
   Qed.
 
   (** *** As time passes: the predicate at t, [p], and at t_now, [q] *)

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from shown_pages import field
 from web_server import Web, web
+from weft.algebra.form_parameter import FormParameter
 from weft.api.weft import Weft
 from weft.cli.app import run
 from weft.cli.server.door import command_route
@@ -76,6 +77,7 @@ class Visitor:
     token: str | None
     own: int
     number: int
+    file: str
 
     @property
     def _headers(self) -> dict[str, str]:
@@ -86,17 +88,17 @@ class Visitor:
         if not fields:
             return _outcome(self.client.get(path))
         form = self.client.get("/sign-in" if self.person.name is None else "/saved/1").text
-        return _outcome(self.client.post(path, data={"csrf": field(form), **fields}))
+        answer = self.client.post(path, data={"csrf": field(form), **fields})
+        stays = answer.status_code == 200 and fields["do"] in ("install", "save") and answer.url.path == path
+        return _refusal(answer.text) if stays else _outcome(answer)
 
-    def api(self, path: str, **body: Any) -> str:
-        """Call an operation: GET without a body."""
-        address = f"/api/v1{path}"
-        answer = self._asked(address) if not body else self._asked(address, json=body)
-        return _outcome(answer)
+    def api(self, path: str, method: str | None = None, /, **body: Any) -> str:
+        """Call an operation: by default GET without a body, and POST with one."""
+        return _outcome(self._asked(f"/api/v1{path}", method, **({"json": body} if body else {})))
 
-    def _asked(self, path: str, **how: Any) -> Any:
+    def _asked(self, path: str, method: str | None = None, **how: Any) -> Any:
         self.client.cookies.clear()
-        return self.client.request("POST" if how else "GET", path, headers=self._headers, **how)
+        return self.client.request(method or ("POST" if how else "GET"), path, headers=self._headers, **how)
 
     def rows(self, path: str, line: str) -> str:
         """Send rows."""
@@ -141,8 +143,15 @@ def _refusal(text: str) -> str:
 
 
 SAVED: Final = {"sql": "SELECT o.id FROM open o WHERE o.id > {{least}}"}
+OTHER: Final = "SELECT o.id FROM open o WHERE o.id < {{least}}"
 Try = Callable[[Visitor], str]
 ANSWERS: Final = "read the answers of a query"
+FEED: Final = "read the feed of a query (`feed:`)"
+LINKED: Final = {ANSWERS: "", FEED: "/feeds/shown.atom"}
+"""What a shared link shows, below its address."""
+TYPED: Final = {"type_least": "int"}
+FIRST_OF_PEOPLE: Final = 4
+"""The ID of the first saved query that a person may change at the page."""
 RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
     ANSWERS: {
         "page": lambda v: v.page("/queries/1"),
@@ -150,6 +159,7 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "command": lambda v: v.command("results", "shown"),
         "feed": lambda v: v.feed("/queries/1/answers.csv"),
     },
+    FEED: {"feed": lambda v: v.feed("/feeds/shown.atom")},
     "read a table": {
         "page": lambda v: v.page("/tables/orders"),
         "API": lambda v: v.api("/tables/orders"),
@@ -164,6 +174,16 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "page": lambda v: v.page(f"/queries/{v.own}", do="subscribe", channel="email:page@example.com"),
         "API": lambda v: v.api(f"/queries/id:{v.own}/channels", to="email:api@example.com"),
         "command": lambda v: v.command("subscribe", f"own-{v.number}", "--to", "email:command@example.com"),
+    },
+    "add a channel (`feed:`)": {
+        "page": lambda v: v.page(f"/queries/{v.own}", do="subscribe", channel=f"feed:page-{v.number}"),
+        "API": lambda v: v.api(f"/queries/id:{v.own}/channels", to=f"feed:api-{v.number}"),
+        "command": lambda v: v.command("subscribe", f"own-{v.number}", "--to", f"feed:command-{v.number}"),
+    },
+    "add a channel (`imaps:`)": {
+        "page": lambda v: v.page(f"/queries/{v.own}", do="subscribe", channel=_mailbox("page")),
+        "API": lambda v: v.api(f"/queries/id:{v.own}/channels", to=_mailbox("api")),
+        "command": lambda v: v.command("subscribe", f"own-{v.number}", "--to", _mailbox("command")),
     },
     "install a query of one's own text": {
         "page": lambda v: v.page("/ask", do="install", name=f"page-{v.number}", sql="SELECT o.id FROM open o"),
@@ -185,6 +205,16 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "API": lambda v: v.api("/saved", name=f"api-{v.number}", sql=SAVED["sql"], parameters=["least:int"]),
         "command": lambda v: v.command("saved", "add", f"command-{v.number}", SAVED["sql"], "-p", "least:int"),
     },
+    "change a saved query (*granted*: it is hers)": {
+        "page": lambda v: v.page("/ask", do="save", name=f"page-of-{v.number}", sql=OTHER, replace="on", **TYPED),
+        "API": lambda v: v.api(f"/saved/api-of-{v.number}", "PUT", sql=OTHER, parameters=["least:int"]),
+        "command": lambda v: v.command("saved", "add", f"command-of-{v.number}", OTHER, "-p", "least:int", "--replace"),
+    },
+    "remove a saved query (*granted*: it is hers)": {
+        "page": lambda v: v.page(f"/saved/{FIRST_OF_PEOPLE + v.number}", do="remove"),
+        "API": lambda v: v.api(f"/saved/api-of-{v.number}", "DELETE"),
+        "command": lambda v: v.command("saved", "remove", f"command-of-{v.number}"),
+    },
     "change a query (*granted*: it is hers)": {
         "page": lambda v: v.page(f"/queries/{_target(v)}", do="pause"),
         "API": lambda v: v.api(f"/queries/id:{_target(v)}/resume", skip=False),
@@ -194,6 +224,9 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "page": lambda v: v.page("/account", do="prefer", zone="Europe/Berlin"),
         "command": lambda v: v.command("token", "list"),
     },
+    "add a source": {
+        "API": lambda v: v.api("/sources", name=f"from_{v.number}", kind="csv", at=v.file, key=["id"], every="1h"),
+    },
     "administer the home": {
         "page": lambda v: v.page("/users"),
         "API": lambda v: v.api("/users"),
@@ -201,6 +234,11 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
     },
 }
 """What is tried at the doors that take requests.  The shared link and the channel are tried by themselves."""
+
+
+def _mailbox(folder: str) -> str:
+    """Name a channel whose password is in a variable that each machine has."""
+    return f"imaps://ana@127.0.0.1/{folder}?password_env=PATH"
 
 
 def _target(visitor: Visitor) -> int:
@@ -218,6 +256,7 @@ def made(folder: Path, port: int) -> Weft:
     weft = Weft.open(folder, create=True, clock="replay")
     mail = '[smtp]\nhost = "127.0.0.1"\nfrom = "weft@example.com"\ntls = "none"\n'
     (folder / "weft.toml").write_text(f"{mail}[webhook]\nprivate = true\nsecret = {SECRET!r}\n")
+    (folder.parent / "rows.csv").write_text("id\n1\n")
     weft.make_table("orders", "id INT")
     weft.make_table("open", "id INT")
     weft.tick(now="2026-03-01")
@@ -231,6 +270,13 @@ def made(folder: Path, port: int) -> Weft:
         weft.accounts.grant("everyone", "read", f"saved.form-{table}")
         weft.accounts.grant("everyone", "read", table)
     weft.save_query("form-shared", SAVED["sql"], ["least:int=0"])
+    for door in ("page", "api", "command"):
+        for number, each in enumerate(PEOPLE):
+            owner, name = each.name if each.granted and each.name else "ada", f"{door}-of-{number}"
+            weft.catalog.saved.save(
+                name, SAVED["sql"], [FormParameter("least", "int", None)], owner, "", 0, replace=False
+            )
+    weft.subscribe("shown", "feed:shown", from_start=True)
     weft.accounts.grant("everyone", "channel", "webhook")
     for number, name in enumerate(_owners()):
         acting = weft.acting_as(Principal(name, weft.accounts.user(name).user_id))
@@ -246,6 +292,7 @@ def made(folder: Path, port: int) -> Weft:
                 ("read", "results.shown"),
                 ("read", "saved.form-shared"),
                 ("channel", "email"),
+                ("channel", "feed"),
             ):
                 weft.accounts.grant(each.name, right, about)
     weft.accounts.remove_user(REMOVED)
@@ -265,13 +312,14 @@ def _session(weft: Weft, name: str) -> str:
 def _visitor(weft: Weft, site: Site, client: TestClient, number: int, link: str, door: str) -> Visitor:
     client.cookies.clear()
     person = PEOPLE[number]
+    file = str(weft.home.parent / "rows.csv")
     if person.name is None:
-        return Visitor(person, client, link if person.role else None, 1, number)
+        return Visitor(person, client, link if person.role else None, 1, number, file)
     if door == "page":
         client.cookies.set(session_cookie(site), _session(weft, person.name))
     token = weft.accounts.create_token(person.name, scopes=SCOPES).secret
     own = next(each.query_id for each in weft.queries() if each.name == f"own-{number}")
-    return Visitor(person, client, token, own, number)
+    return Visitor(person, client, token, own, number, file)
 
 
 def _cells(
@@ -284,9 +332,9 @@ def _cells(
         if tried is not None:
             visitors = (_visitor(weft, site, client, number, link, door) for number in range(len(PEOPLE)))
             yield door, [tried(each) for each in visitors]
-        elif door == "shared link" and right == ANSWERS:
+        elif door == "shared link" and right in LINKED:
             links = (link if each.title == "a guest" else "guessed" for each in PEOPLE)
-            yield door, [_outcome(client.get(f"/shared/{each}")) for each in links]
+            yield door, [_outcome(client.get(f"/shared/{each}{LINKED[right]}")) for each in links]
         elif door == "channel" and right == ANSWERS:
             yield door, [_sent(received, number, each) for number, each in enumerate(PEOPLE)]
 

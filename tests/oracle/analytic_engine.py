@@ -38,6 +38,7 @@ class Prepared(DuckDb):
 
     def __init__(self, worlds: Sequence[History] = ()) -> None:
         super().__init__()
+        self.worlds = worlds
         self.read = ""
         self.world = -1
         """The world that the reference reads."""
@@ -64,6 +65,7 @@ class Prepared(DuckDb):
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
         self.connection.execute("; ".join(f"DELETE FROM all_{name} WHERE world = -1" for name in TABLES))
         self._add(tables, -1)
+        self.world, self.loaded = -1, tables
         self.show(-1)
 
     def _add(self, tables: Mapping[str, Sequence[Row]], world: int) -> None:
@@ -73,9 +75,12 @@ class Prepared(DuckDb):
                 given = ", ".join(f"({', '.join(row)}, {world})" for row in shown)
                 self.connection.execute(f"INSERT INTO all_{name} VALUES {given}")
 
+    def look(self, world: int) -> None:
+        """Let the reference read a world."""
+        self.world, self.loaded = world, self.worlds[world].rows
+
     def show(self, world: int) -> None:
         """Fill the tables with the rows of a world."""
-        self.world = world
         self.connection.execute(
             "; ".join(
                 f"DELETE FROM {name}; INSERT INTO {name} SELECT * EXCLUDE (world) FROM all_{name} WHERE world = {world}"
@@ -112,23 +117,24 @@ class Prepared(DuckDb):
         return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
 
 
-def telling(engine: Prepared, found: Case, worlds: Sequence[History], tries: int) -> tuple[Case, Reference]:
-    """As ``histories.telling``, over some of the worlds that the engine holds.  One without an answer at PROBED counts
-    as one without answers."""
+def telling(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference]:
+    """As ``histories.telling``, over some of the engine's worlds.  One without an answer at PROBED counts as one
+    without answers."""
     text, best = over_views(found.text.plain, engine), None
-    numbers = random.Random(found.salt).sample(range(len(worlds)), tries)
-    for engine.world in numbers:
+    numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)
+    for number in numbers:
+        engine.look(number)
         if not any(engine.at(text, instant) for instant in PROBED):
             continue
         seen = reference(engine, found.text.plain)
         if best is None or seen.changes:
-            best = engine.world, seen
+            best = number, seen
         if seen.changes:
             break
-    engine.world, seen = best or (numbers[0], None)
-    seen = seen or reference(engine, found.text.plain)
-    engine.show(engine.world)
-    return replace(found, history=worlds[engine.world]), seen
+    number, seen = best or (numbers[0], None)
+    engine.look(number)
+    engine.show(number)
+    return replace(found, history=engine.worlds[number]), seen or reference(engine, found.text.plain)
 
 
 def _unnested(found: re.Match[str]) -> str:

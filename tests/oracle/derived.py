@@ -157,7 +157,8 @@ def definitions(
             found += [f"{name} AS (SELECT * FROM {table})"] if suffix else []
         else:
             # One pass over the table, since UNION would merge duplicates of a row.
-            conditions = dict.fromkeys((*(_restricted(path, news, suffix) for path in same), extra))
+            more = "FALSE" if table == ROUND else extra
+            conditions = dict.fromkeys((*(_restricted(path, news, suffix) for path in same), more))
             found.append(f"{name} AS (SELECT * FROM {table} WHERE {' OR '.join(f'({c})' for c in conditions)})")
     return found
 
@@ -287,6 +288,8 @@ class StateTables:
         views = definitions(paths, news, self.extra, known, self, suffix(plan_.state))
         for number, view in enumerate(views):
             read = view.split(" AS ", 1)[0]
+            if read == plan_.last_round:
+                continue  # it has the rows of the round
             self.engine.table(read, with_views(views[: number + 1], f"SELECT * FROM {read}"))
 
     def whole(self, state: StateSchema) -> str:
@@ -310,16 +313,20 @@ class StateTables:
         engine = Rounds(self.engine)
         engine.table(plan_.stored, with_periods(plan_, before))
 
-        def read(parts: Sequence[Derived], last: str) -> None:
-            if last:
-                engine.table(ROUND, f"SELECT * FROM {last}")
+        def read(parts: Sequence[Derived], keys: Mapping[str, pa.Table]) -> None:
+            engine.table(ROUND, f"SELECT * FROM {plan_.stored}")
+            for view, rows in keys.items():
+                self.engine.connection.register("given_keys", rows)
+                engine.table(view, "SELECT * FROM given_keys")
             paths = tables_read(parts)
             self._inputs(plan_, paths, slices_between(paths, at, t))
 
         found = recursion.continued(engine, plan_, DEEPEST, read)
         engine.table(news, found.rows)
-        self._store(state, found, [f"SELECT * FROM {before}"])
-        engine.table(every, f"SELECT * FROM {news} UNION ALL SELECT * EXCLUDE (depth) FROM {plan_.stored}")
+        kept = f"SELECT * EXCLUDE (depth) FROM {plan_.kept}"
+        self.read_by["touched rows"] += bool(self.engine.run(f"SELECT 1 FROM {plan_.touched} LIMIT 1"))
+        self._store(state, found, [f"SELECT * EXCLUDE (valid_from, valid_to) FROM {plan_.kept}"])
+        engine.table(every, f"SELECT * FROM {news} UNION ALL {kept}")
         return news, every
 
     def _store(self, state: StateSchema, found: Found, before: Sequence[str]) -> None:

@@ -29,6 +29,8 @@ class Engine(Protocol):
     """Runs SQL over tables whose instants are on the grid."""
 
     name: str
+    loaded: Mapping[str, Sequence[Row]]
+    """The rows of the tables."""
 
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
         """Replaces the tables: columns k, n, x, d, f, ts, te."""
@@ -55,12 +57,14 @@ class DuckDb:
     name = "duckdb"
 
     def __init__(self) -> None:
+        self.loaded: Mapping[str, Sequence[Row]] = {}
         self.connection = duckdb.connect(config={"threads": 1})
         self.connection.execute("PRAGMA disable_optimizer")
         for name, operator in TRIED.items():
             self.connection.execute(f"CREATE MACRO {name}(a, b) AS a {operator} b")
 
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        self.loaded = tables
         script = []
         for name, rows in tables.items():
             script.append(
@@ -133,6 +137,7 @@ class Sqlite:
     now = ":s"
 
     def __init__(self) -> None:
+        self.loaded: Mapping[str, Sequence[Row]] = {}
         self.connection = sqlite3.connect(":memory:")
         self.connection.execute("PRAGMA case_sensitive_like = 1")
         self.read: dict[str, str] = {}
@@ -145,6 +150,7 @@ class Sqlite:
         self.connection.create_function("GREATEST", -1, _greatest, deterministic=True)
 
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
+        self.loaded = tables
         for name, rows in tables.items():
             self.connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {name} (k INT, n INT, x TEXT, d INT, f INT, ts INT, te INT)"

@@ -6,6 +6,7 @@ Tables are replaced by the rows alive at s, NOW() by s, nothing else.  Rows are 
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from oracle.engines import Engine, Row
@@ -47,9 +48,23 @@ class Reference:
 
 
 def reference(engine: Engine, text: str) -> Reference:
-    """Evaluates ``text`` at every instant over the tables that ``engine`` holds."""
-    at = over_views(text, engine)
-    return Reference({-1: frozenset(), **{s: frozenset(engine.at(at, s)) for s in range(LAST + 1)}})
+    """Evaluates ``text`` at every instant at which it can change, over the tables that ``engine`` holds."""
+    at, turns = over_views(text, engine), turning(text, engine.loaded)
+    answers: Answer = {-1: frozenset()}
+    for s in range(LAST + 1):
+        answers[s] = frozenset(engine.at(at, s)) if s == 0 or s in turns else answers[s - 1]
+    return Reference(answers)
+
+
+def turning(text: str, rows: Mapping[str, Sequence[Row]]) -> Container[int]:
+    """The instants at which the answer can change: where a row of its tables begins or ends, or all if it names NOW.
+
+    >>> sorted(turning("SELECT k FROM m", {"m": [(1, 1, "a", None, True, 2, 5)], "u": [(1, 1, "a", None, True, 3, 4)]}))
+    [2, 5]
+    """
+    if NOW.search(text):
+        return range(LAST + 1)
+    return {instant for name in TABLE.findall(text) for row in rows.get(name[1], ()) for instant in row[5:]}
 
 
 def over_views(text: str, engine: Engine) -> str:

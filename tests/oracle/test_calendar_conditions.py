@@ -10,6 +10,7 @@ import datetime as dt
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -118,15 +119,18 @@ class Trial:
         }
         return History({**found, "u": ()}, ())
 
-    @property
+    @cached_property
     def times(self) -> list[dt.datetime]:
         """The instants at which an answer can change."""
         return instants([time for rows in self.rows.values() for row in rows for time in row[1:]])
 
     def holds(self, now: dt.datetime, row: Kept) -> bool:
         k, d, ts = row
-        others = [CONDITIONS[self.other](now, e) for j, e, since in self.rows["r"] if j == k and since <= now]
-        return ts <= now and CONDITIONS[self.own](now, d) and self.demanded(others)
+        if ts > now or not CONDITIONS[self.own](now, d):
+            return False
+        return self.demanded(
+            [CONDITIONS[self.other](now, e) for j, e, since in self.rows["r"] if j == k and since <= now]
+        )
 
     def wanted(self) -> dict[Row, int]:
         """The first instant of each answer."""

@@ -1,15 +1,16 @@
 """Laws 1 and 2 of outer joins: each text over drawn histories, against the text itself at every instant.
 
-SQLite and DuckDB read the texts as they stand, except for what Spark alone has.
+SQLite runs both sides, because it takes a third of DuckDB's time. Before 3.39 it has no FULL JOIN, so DuckDB runs them.
 """
 
 from __future__ import annotations
 
 import random
+import sqlite3
 
 import pytest
 
-from oracle.engines import DuckDb
+from oracle.engines import DuckDb, Sqlite
 from oracle.expressions import LAST
 from oracle.histories import Case, history
 from oracle.laws import Trial, any_partition, one_instant, union_of_starts
@@ -65,7 +66,7 @@ ONE_PART = (
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_outer_join_is_what_its_text_says_at_every_instant(text: str) -> None:
-    chance, engine = random.Random(TEXTS.index(text)), DuckDb()
+    chance, engine = random.Random(TEXTS.index(text)), Sqlite() if sqlite3.sqlite_version_info >= (3, 39) else DuckDb()
     answered = False
     for _ in range(HISTORIES):
         found = history(chance)

@@ -150,6 +150,11 @@ def attributes(relation: Temporal | Join[Temporal]) -> tuple[ColumnRef, ...]:
             return columns_bound(relation)
 
 
+def keeps_rows_apart(projection: Project[Temporal]) -> bool:
+    """Return whether every input column is an output, so that distinct rows stay distinct."""
+    return set(attributes(projection.input)) <= {output.value for output in projection.outputs}
+
+
 def inputs(relation: Temporal) -> tuple[Temporal, ...]:
     """Return the direct inputs of an operator."""
     if isinstance(relation, Select) and isinstance(relation.input, Join):

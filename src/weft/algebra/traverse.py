@@ -147,13 +147,14 @@ def _above_scalars(node: Node) -> Iterator[Node]:
     return _walked(node, operands)
 
 
-def changed_parts(node: Node, change: Callable[[Node], Node], shared: dict[Node, Node]) -> tuple[Node, ...]:
-    """Return the direct parts of a node after ``change``.
+def changed_parts(
+    node: Node, parts: tuple[Node, ...], change: Callable[[Node], Node], shared: dict[Node, Node]
+) -> tuple[Node, ...]:
+    """Return the direct ``parts`` of a node after ``change``.
 
     ``shared`` keeps the changed inputs of ``Materialized``.  Their copies share an input, so it is changed once.
     Otherwise a chain of n outer joins would take 2ⁿ steps.
     """
-    parts = children(node)
     if type(node) is not Materialized:
         return tuple([change(part) for part in parts])
     inner = node.input
@@ -173,7 +174,7 @@ def transform(node: N, change: Callable[[Any], Any]) -> N:
         below = children(part)
         if not below:
             return cast("Node", change(part))
-        parts = changed_parts(part, changed, shared)
+        parts = changed_parts(part, below, changed, shared)
         return cast("Node", change(part if _same(parts, below) else rebuild(part, parts)))
 
     return cast("N", changed(node))
@@ -190,7 +191,7 @@ def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
     def changed(part: Node) -> Node:
         if is_scalar(part):
             return change(cast("Scalar", part))
-        parts = changed_parts(part, changed, shared)
+        parts = changed_parts(part, children(part), changed, shared)
         return rebuild(part, parts) if parts else part
 
     return cast("N", changed(node))
@@ -252,7 +253,7 @@ def substitute(node: N, replacement: Mapping[Any, Any]) -> N:
         below = children(part)
         if not below:
             return part
-        parts = changed_parts(part, changed, shared)
+        parts = changed_parts(part, below, changed, shared)
         return part if _same(parts, below) else rebuild(part, parts)
 
     return cast("N", changed(node))

@@ -154,7 +154,7 @@ class Accounts(SigningIn, Sharing):
         return self.opened.catalog.audit.latest(limit, user=user, before=before, since=since)
 
 
-_KINDS = ("email", "webhook")
+_KINDS = ("email", "feed", "webhook")
 """The kinds of channels that can be granted."""
 
 

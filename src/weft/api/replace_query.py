@@ -75,7 +75,7 @@ def require_replaceable(
 def _definition(
     home: OpenHome, catalog: CatalogParts, query: NewQuery, old: QueryRecord, schemas: Mapping[str, TableSchema]
 ) -> QueryDefinition:
-    """The owner, the timeliness and the start change only if ``query`` sets them."""
+    """The owner, the timeliness and the start change only if ``query`` sets them.  The origin belongs to the text."""
     if is_synopsis(catalog.queries.plan(old.plan_id).body):
         raise SynopsisError(
             f"{old.name} is maintained as a synopsis, which depends on the text of the query",
@@ -91,10 +91,11 @@ def _definition(
     )
     definition = defined(home, completed, schemas)
     _refuse_columns(old, definition)
-    return (
-        changed(definition, name=old.name, from_instant=old.from_instant)
-        if keeps
-        else changed(definition, name=old.name)
+    return changed(
+        definition,
+        name=old.name,
+        from_instant=old.from_instant if keeps else definition.from_instant,
+        saved_id=query.saved_id or (old.saved_id if definition.sql == old.sql else None),
     )
 
 
@@ -141,6 +142,6 @@ def _refuse_columns(old: QueryRecord, new: QueryDefinition) -> None:
 
 def _refuse_same(catalog: CatalogParts, old: QueryRecord, new: QueryDefinition) -> None:
     signature = catalog.queries.plan(old.plan_id).signature
-    was = (old.sql, signature, old.parameters, old.user, old.every_us, old.from_instant)
-    if was == (new.sql, new.signature, new.parameters, new.user, new.every_us, new.from_instant):
+    was = (old.sql, signature, old.parameters, old.user, old.every_us, old.from_instant, old.saved_id)
+    if was == (new.sql, new.signature, new.parameters, new.user, new.every_us, new.from_instant, new.saved_id):
         raise Conflict(f"{old.name} already has this text", hint=f"See `weft show {old.name}`.")

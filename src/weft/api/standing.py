@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.api.acting import acting_user, preferred_digest, require_owner_rights, require_room
 from weft.api.arguments import digest_times, own_user, texts
+from weft.api.dialects import in_dialect
 from weft.api.requirements import require_channel
 from weft.catalog.records import FromMode, PlanRecord, QueryDefinition, QueryRecord, TickQuery
 from weft.catalog.replaced_texts import ReplacedText
@@ -73,7 +74,7 @@ class NewQuery:
     """A query to install, with the parameters of ``Weft.install``.
 
     If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  With ``every`` 0, the query
-    runs at each tick.  ``saved_id`` is the ID of the saved query that was filled in.
+    runs at each tick.  ``dialect`` is None for Spark's.  ``saved_id`` is the ID of the saved query that was filled in.
     """
 
     name: str
@@ -89,6 +90,7 @@ class NewQuery:
     duplicates: bool = False
     digest: str | None = None
     zone: str | None = None
+    dialect: str | None = None
     saved_id: int | None = None
 
     @property
@@ -217,6 +219,11 @@ class Compiling:
 
     def defined(self, query: NewQuery) -> QueryDefinition:
         """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
+        schemas = self._schemas
+        with in_dialect(query.sql, query.dialect, lambda _: schemas, stored=True, language=query.language) as text:
+            return self._defined(replace(query, sql=text))
+
+    def _defined(self, query: NewQuery) -> QueryDefinition:
         definition = partial(
             QueryDefinition,
             name=query.name,

@@ -119,7 +119,9 @@ class Viewing(WeftMethods):
         auxiliaries = [each for each in catalog.views.all() if each.auxiliary]
         names = {table.table_id: table.name for table in tables}
         called = {each.name: names[next(iter(each.reads))] for each in auxiliaries}
-        explanation = explained_view(view_plan_of(view, tables), {each.name: each.sql for each in auxiliaries}, called)
+        own = next(table.schema for table in tables if table.table_id == view.table_id)
+        parts = {each.name: each.sql for each in auxiliaries}
+        explanation = explained_view(view_plan_of(view, tables), parts, called, own)
         return replace(explanation, name=view.name, status=self._status_lines(view))
 
     def _status_lines(self, view: ViewRecord) -> tuple[str, ...]:

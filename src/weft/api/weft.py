@@ -238,10 +238,9 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
         Raises Refused for an invalid channel or interval.
         """
-        options = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone)
+        options = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone, dialect)
         install = replace_query.replace if replace else standing.install
-        with in_dialect(sql, dialect, self.opened.schemas, stored=True, language=language) as text:
-            return install(self.opened, NewQuery(name, text, user, every, start, texts(to), *options))
+        return install(self.opened, NewQuery(name, sql, user, every, start, texts(to), *options))
 
     @requires(Right.OWN, query="name", logged=False)
     def replacement(

@@ -2,7 +2,8 @@
 
 The totals of a state at an instant W include all rows whose life begins or ends before W. They are derived from the
 tables, and a missing or outdated file costs only time: the tick computes the totals from the tables again. A file is
-outdated if a file of a table was removed, or if a file was added with a row that begins before W.
+outdated if a file of a table was removed, if a file was added with a change before W, or if an instant before W was
+corrected since.
 
 The totals are stored in *parts*, as in a log-structured merge tree. A tick writes a part with what its changes add to
 the totals of few groups. The rows of a group in all parts add up to its totals. Parts of about equal size become one
@@ -15,7 +16,7 @@ import hashlib
 import json
 import mmap
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,14 +39,30 @@ _KEPT: Final = 2
 _MOST_BYTES: Final = 512 << 20
 _SMALLER: Final = 4
 """A part becomes one with the part before it, unless that is more than this many times as large."""
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 """The version of the totals. Totals of another version are computed again."""
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
 """The file that marks a state with too many groups."""
 
-Files = Mapping[str, tuple[str, Sequence[DataFile]]]
-"""Maps the name of each table to its start column and its files."""
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """The files of a table, and its column with the instant of each change.
+
+    ``table`` is the ID of a table whose past a correction may change, or None.
+    """
+
+    start: str
+    files: Sequence[DataFile]
+    table: int | None = None
+
+
+Files = Mapping[str, StoredFiles]
+"""Maps the name of each table to its files."""
+Revised = Callable[[Collection[int], int], "int | None"]
+"""Returns the earliest instant (µs UTC) that changes of tables recorded since an instant affect, or None if all of them
+affect only later instants."""
 
 
 AddedUp = Callable[[pa.Table], pa.Table]
@@ -68,9 +85,13 @@ class StoredTotals:
 
 @dataclass(frozen=True)
 class StateStore:
-    """The totals of a home's states, in a folder for each state."""
+    """The totals of a home's states, in a folder for each state.
+
+    Totals are outdated if ``revised`` says that an instant before them changed.
+    """
 
     folder: Path
+    revised: Revised = lambda _, __: None
 
     def totals(self, state: str, at_most: int, files: Files) -> StoredTotals | None:
         """Return the latest totals at an instant up to ``at_most``, or None if there are none that are valid."""
@@ -139,7 +160,7 @@ class StateStore:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _record(self, folder: Path, at: int, parts: Sequence[Mapping[str, Any]], files: Files) -> None:
-        names = {table: sorted(file.name for file in listed_) for table, (_, listed_) in files.items()}
+        names = {table: sorted(file.name for file in stored.files) for table, stored in files.items()}
         draft = folder / f".{at}.json"
         make_file(draft)
         draft.write_text(json.dumps({"parts": list(parts), "format": _FORMAT, "files": names}))
@@ -162,6 +183,9 @@ class StateStore:
         try:
             manifest = json.loads((folder / f"{at}.json").read_bytes())
             if manifest["format"] != _FORMAT or not _is_valid(manifest["files"], at, files):
+                return None
+            tables = {each.table for each in files.values() if each.table is not None}
+            if tables and (revised := self.revised(tables, at)) is not None and revised < at:
                 return None
             parts = tuple(_part(folder / each["data"], each) for each in manifest["parts"])
         except (OSError, ValueError, KeyError, pa.ArrowException):
@@ -200,11 +224,11 @@ def _untouched(sizes: Sequence[int], new: int) -> int:
 def _is_valid(names: Mapping[str, Sequence[str]], at: int, files: Files) -> bool:
     if names.keys() != files.keys():
         return False
-    for table, (start, current) in files.items():
-        known, there = set(names[table]), {file.name: file for file in current}
+    for table, stored in files.items():
+        known, there = set(names[table]), {file.name: file for file in stored.files}
         if not known <= there.keys():
             return False
-        if any(there[name].least.get(start, at - 1) < at for name in there.keys() - known):
+        if any(there[name].least.get(stored.start, at - 1) < at for name in there.keys() - known):
             return False
     return True
 

@@ -53,8 +53,8 @@ class Replacements:
 
         The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
         with earlier start times.  All direct and indirect readers of the query then also evaluate all instants.  A
-        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner
-        and timeliness change.  The caller must ensure that no tick is planned.
+        failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner,
+        origin and timeliness change.  The caller must ensure that no tick is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
         ClockError if a load has reserved an instant before the query's start.
@@ -64,7 +64,8 @@ class Replacements:
             above = _refuse_circle(connection, query, old)
             if _is_same_text(connection, query, old):
                 run = None if query.every_us is None or old.tau is None else old.tau + query.every_us
-                return change_query(connection, old.query_id, user=query.user, every_us=query.every_us, next_run=run)
+                same = {"user": query.user, "every_us": query.every_us, "saved_id": query.saved_id}
+                return change_query(connection, old.query_id, **same, next_run=run)
             if query.from_instant is not None:
                 advance_watermark(connection, query.from_instant)
             stratum = stratum_of(connection, query.reads)
@@ -89,6 +90,7 @@ class Replacements:
                 stratum=stratum,
                 definitions=json.dumps(query.definitions),
                 needs=json.dumps(sorted(set(query.needs))),
+                saved_id=query.saved_id,
                 replaced_at=at,
             )
             _move_readers(connection, above.values(), at, past=past)

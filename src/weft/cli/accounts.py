@@ -31,7 +31,7 @@ AboutArgument = Annotated[
     str,
     typer.Argument(
         metavar="ON",
-        help="A table, a view, results.QUERY, saved.QUERY, or for channel: email or webhook.",
+        help="A table, a view, results.QUERY, saved.QUERY, or for channel: email, feed or webhook.",
     ),
 ]
 

@@ -11,7 +11,7 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
@@ -19,7 +19,7 @@ from weft.algebra.calendar import near
 from weft.algebra.event import Event
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 from weft.derivation.exact import Delta
-from weft.derivation.lives import KEYS, Lives
+from weft.derivation.lives import KEYS, Lives, with_bodies
 
 
 def access_paths(event: Event) -> dict[str, Access]:
@@ -135,17 +135,18 @@ def whole_tables(event: Event) -> dict[str, Access]:
     return paths
 
 
-def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
+def lives_paths(rows: Iterable[Lives], keys: Collection[str] = (KEYS,)) -> dict[str, Access]:
     """Return the access path of each range variable of lives.  Without keys, each table is read in full.
 
-    Lives share range variables.  A table is also read in full if two lives need different rows of it.
+    ``keys`` are the range variables of relations in memory, by which the others are looked up.  Lives share range
+    variables.  A table is also read in full if two lives need different rows of it.
     """
-    every, whole = tuple(_with_bodies(rows)), dict[str, Access]()
+    every, whole = tuple(with_bodies(rows)), dict[str, Access]()
     while True:
         paths: dict[str, Access] = {}
         unlike: dict[str, Access] = {}
         for life in every:
-            for alias, path in keyed_paths(life, {KEYS}, whole).items():
+            for alias, path in _keyed_paths(life, keys, whole).items():
                 if paths.setdefault(alias, path) != path:
                     unlike[alias] = FullScan(path.table)
         if not unlike:
@@ -153,19 +154,8 @@ def lives_paths(rows: Iterable[Lives]) -> dict[str, Access]:
         whole |= unlike
 
 
-def _with_bodies(rows: Iterable[Lives]) -> Iterator[Lives]:
-    for life in rows:
-        yield life
-        for _, bodies in life.subqueries:
-            yield from _with_bodies(bodies)
-
-
-def keyed_paths(life: Lives, keys: Collection[str], whole: Mapping[str, Access] = {}) -> dict[str, Access]:
-    """Return the access path of each range variable of a life.
-
-    ``keys`` are the range variables of relations in memory, by which the others are looked up.  ``whole`` has those
-    that are read in full.
-    """
+def _keyed_paths(life: Lives, keys: Collection[str], whole: Mapping[str, Access]) -> dict[str, Access]:
+    """``whole`` has the range variables that are read in full."""
     paths: dict[str, Access] = {}
     for scan in life.sources:
         if isinstance(scan, relational.Scan) and scan.alias in keys:

@@ -15,6 +15,7 @@ from weft.algebra.relation import Project, Query, Relation, Scan, StateSchema, V
 from weft.algebra.scalar import Call, Literal, Param, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, INTERVAL, NULL
 from weft.algebra.traverse import N, Node, changed_parts, is_scalar, rebuild, transform
+from weft.algebra.traverse import children as parts_of
 from weft.derivation.stateful import state_of
 
 LIFTED_FROM: Final = frozenset(
@@ -57,7 +58,7 @@ def _in_conditions(node: N, change: Callable[[Scalar], Scalar]) -> N:
             return replace(part, input=cast("Relation", changed(part.input)))
         if isinstance(part, Values):
             return part
-        parts = changed_parts(part, changed, shared)
+        parts = changed_parts(part, parts_of(part), changed, shared)
         return rebuild(part, parts) if parts else part
 
     return cast("N", changed(node))

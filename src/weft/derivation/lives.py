@@ -10,7 +10,7 @@ Law: at every instant s, the lives that contain s are the rows of ``at(E, s)``, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -88,6 +88,14 @@ def with_scalars(life: Lives, change: Callable[[Scalar], Scalar]) -> Lives:
             (wanted, tuple(with_scalars(body, change) for body in bodies)) for wanted, bodies in life.subqueries
         ),
     )
+
+
+def with_bodies(rows: Iterable[Lives]) -> Iterator[Lives]:
+    """Yield the lives and those of their subqueries."""
+    for life in rows:
+        yield life
+        for _, bodies in life.subqueries:
+            yield from with_bodies(bodies)
 
 
 def lives(

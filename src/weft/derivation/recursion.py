@@ -7,14 +7,19 @@ round found it.  With UNION ALL, every row of a round is new.
 
 Law: at every instant, the rows of all rounds are those of the recursion over the rows alive at this instant.
 
-If no row of the tables ends, no row of the recursion does, and a tick continues the rows that the last tick stored.  A
-combination that enters in the window either contains a row of the recursion that is new, or is one of the exact deltas
-of the first rows and of the step over stored rows.  With UNION, a stored row is not derived again.
+A tick continues the rows that the last tick stored.  A stored row is *touched* if a derivation of it ends in the
+window, or leads through a touched row.  Each derivation of another stored row lasts, so such a row is *kept*: it holds
+throughout the window.  The touched rows and the new rows are derived from the kept rows (delete and rederive).  A
+combination that derives such a row either contains a row of the recursion that a round derives, or it enters in the
+window, or it was alive before the window and gives a touched row.  With UNION, a kept row is not derived again.
 
-Law: the stored rows, and the rows of all rounds that continue them, are the rows of the recursion.
+A combination with subqueries has no exact deltas.  The rows that it gives are touched if a row of it or of a subquery
+begins or ends.  All combinations that give touched rows are then derived.
+
+Law: the kept rows, and the rows of all rounds that continue them, are the rows of the recursion.
 
 Proof: proofs/Recursion.v: recursion_rule, recursion_round_once, recursion_ends, recursion_all_rule,
-recursion_continued_rule, recursion_all_continued_rule, recursion_all_continued_once.
+recursion_kept_rule, recursion_continued_rule, recursion_all_continued_rule, recursion_all_continued_once.
 """
 
 from __future__ import annotations
@@ -23,13 +28,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from weft.algebra.relation import Output, Recurrence, Recursive, Scan, Union, attributes
-from weft.algebra.scalar import ColumnRef, Literal, Scalar, call
+from weft.algebra.relation import Output, Recurrence, Recursive, Scan, Union
+from weft.algebra.scalar import TICK_START, ColumnRef, Literal, Scalar, call
 from weft.algebra.schema import INT, TIMESTAMP, Column, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.algebra.traverse import Node, transform, walk
 from weft.derivation.exact import Delta, deltas
-from weft.derivation.lives import Lives
+from weft.derivation.lives import Lives, with_bodies
 from weft.errors import DerivationError
 
 ROUND: Final = "round__"
@@ -61,7 +66,7 @@ def _round(columns: tuple[Column, ...]) -> TableSchema:
     named = [(f"c{number}", column.type) for number, column in enumerate(columns, 1)]
     named += [(VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP)]
     listed = tuple(Column(number, name, type) for number, (name, type) in enumerate(named, 1))
-    return TableSchema(0, ROUND, listed, VALID_FROM, VALID_TO, "state")
+    return TableSchema(-3, ROUND, listed, VALID_FROM, VALID_TO, "state")
 
 
 def is_round(scan: Scan) -> bool:
@@ -74,25 +79,50 @@ def rounds(life: Lives) -> tuple[Scan, ...]:
     return tuple(source for source in life.sources if isinstance(source, Scan) and is_round(source))
 
 
-def lasts(life: Lives) -> bool:
-    """Return whether the combinations of a life end only if their rows of the recursion do."""
-    ends = {ref for scan in rounds(life) for ref in attributes(scan) if ref.column == VALID_TO}
-    return not life.subqueries and set(life.ends) <= ends
-
-
 def entering(life: Lives) -> Iterator[Delta]:
     """Yield the exact deltas of the combinations that enter because a row of a table does, or because time passes.
 
-    The life must last.  The deltas have one more output: the number of steps to the row, if the table of the last round
-    has this column.
+    The deltas have the output ``DEPTH``.  A life with subqueries has none.
     """
+    begun = [scan.start for scan in rounds(life)]
+    for delta in deltas((_with_depth(life),)) or ():
+        if delta.sign == 1 and delta.life.starts[0] not in begun:
+            yield delta
+
+
+def touching(life: Lives, width: int) -> Iterator[Delta]:
+    """Yield exact deltas of combinations of stored rows.  The ``width`` outputs are the rows that they touch."""
+    of_rounds = {ref for scan in rounds(life) for ref in (scan.start, scan.ref(VALID_TO))}
+    for each in with_bodies((life,)):
+        ends = tuple(end for end in each.ends if end not in of_rounds)
+        plain = replace(each, ends=ends, outputs=each.outputs[:width], subqueries=(), carried=0)
+        for delta in deltas((plain,)) or ():
+            if delta.sign == -1 or (life.subqueries and delta.life.starts[0] not in of_rounds):
+                yield delta
+
+
+def again(life: Lives) -> Lives:
+    """Return the combinations that give touched rows, with the output ``DEPTH``, and without those of ``entering``."""
+    deep = _with_depth(life)
+    if life.subqueries:
+        return deep
+    return replace(deep, conditions=(*life.conditions, *(call("<", start, TICK_START) for start in life.starts)))
+
+
+def _with_depth(life: Lives) -> Lives:
+    """Add an output: the number of steps to the row, if the table of the last round has this column."""
     depth: Scalar = Literal(0, INT, fixed=True)
     for scan in rounds(life):
         depth = call("+", ColumnRef(scan.alias, DEPTH, INT), Literal(1, INT, fixed=True), type=INT)
-    begun = [scan.start for scan in rounds(life)]
-    for delta in deltas((replace(life, outputs=(*life.outputs, Output(DEPTH, depth))),)) or ():
-        if delta.sign == 1 and delta.life.starts[0] not in begun:
-            yield delta
+    return _with_output(life, len(life.outputs) - life.carried, Output(DEPTH, depth))
+
+
+def _with_output(life: Lives, place: int, output: Output) -> Lives:
+    """Add an output before those that only decide whether subqueries have a row.  Subqueries have it, too."""
+    subqueries = tuple(
+        (wanted, tuple(_with_output(body, place, output) for body in bodies)) for wanted, bodies in life.subqueries
+    )
+    return replace(life, outputs=(*life.outputs[:place], output, *life.outputs[place:]), subqueries=subqueries)
 
 
 def is_step(life: Lives) -> bool:

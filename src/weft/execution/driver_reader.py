@@ -106,6 +106,16 @@ class LocalRows:
         texts = pc.list_element(self.data.column("row"), number)
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
+    def among(self, keys: Mapping[str, Sequence[pa.ChunkedArray]]) -> LocalRows:
+        """Return the rows that match a key in at least one column of ``keys``, and possibly further rows."""
+        met = [_among(self.column(column), parts) for column, parts in keys.items()]
+        return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
+
+    def inside(self, slices: Sequence[Slice]) -> LocalRows:
+        """Return the rows that lie in any of the slices."""
+        masks = [part.mask(self.column(part.column)) for part in slices]
+        return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, masks)))
+
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return the rows as a Spark DataFrame with one partition. A join of single-partition DataFrames needs no exchange.
@@ -195,8 +205,7 @@ class DriverReader:
             data = self._read(relation, files, (), None, None)
             if data is None:
                 return Reading("Spark", self._beyond())
-            inside = [part.mask(LocalRows(relation, data).column(part.column)) for part in slices]
-            data = data.filter(reduce(pc.or_kleene, inside)) if files else data
+            data = LocalRows(relation, data).inside(slices).data if files else data
         else:
             condition = reduce(or_, (part.condition for part in wanted))
             data = self._read(relation, files, _stored_of(relation, names), condition, self.bounds.news, hull(wanted))
@@ -219,8 +228,7 @@ class DriverReader:
         if local is None:
             return self._looked_up(name, keys, wide, keys_text)
         if not isinstance(local.relation, ResultsTable):
-            met = [_among(local.column(column), parts) for column, parts in keys.items()]
-            local = LocalRows(local.relation, local.data.filter(reduce(pc.or_kleene, met)))
+            local = local.among(keys)
         return Reading(
             "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
         )

@@ -47,7 +47,9 @@ class History(Tabular):
     """Periods of the tracked table ``name``, sorted by key, then by time.
 
     ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source. The first
-    ``keys`` columns form the key. ``at`` is the instant of the query (µs UTC).
+    ``keys`` columns form the key. ``at`` is the instant of the query. ``bounds`` are the earliest begin of all recorded
+    periods and the latest end, which is None if a period is open (µs UTC). ``bounds`` is None without periods, and with
+    an SQL condition.
     """
 
     name: str
@@ -57,6 +59,7 @@ class History(Tabular):
     count: int
     at: int
     session: Callable[[], SparkSession] = field(compare=False)
+    bounds: tuple[int, int | None] | None = None
 
     def _typed(self) -> Columns:
         return (*self.columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP))
@@ -104,8 +107,9 @@ def history(
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
+    bounds = None
     if where is None:
-        stretches, count = _all(home, table, ordered, limit, known, held_at)
+        stretches, count, bounds = _all(home, table, ordered, limit, known, held_at)
     elif not where.strip():
         raise Refused(
             "--where is empty", hint='Write a condition, such as --where "id = 2", or omit --where to get all periods.'
@@ -117,7 +121,7 @@ def history(
             "--where applies to the whole current history, and cannot be used with --known or an instant",
             hint="Write the instant in the condition: valid_from <= … AND (valid_to IS NULL OR valid_to > …).",
         )
-    return History(table.name, columns, len(table.keys), stretches, count, at, home.session)
+    return History(table.name, columns, len(table.keys), stretches, count, at, home.session, bounds)
 
 
 def _now(home: OpenHome) -> int:
@@ -134,18 +138,19 @@ def _all(
     limit: int | None,
     known: int | None,
     held_at: int | None,
-) -> tuple[tuple[Stretch, ...], int]:
+) -> tuple[tuple[Stretch, ...], int, tuple[int, int | None] | None]:
     log = log_of(home.catalog, table)
     matching = periods(log if known is None else known_at(log, known))
+    begin, end = (matching.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
+    bounds = (pc.min(begin).as_py(), None if end.null_count else pc.max(end).as_py()) if matching.num_rows else None
     if held_at is not None:
-        begin, end = (matching.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
         lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, held_at))
         matching = matching.filter(pc.and_(pc.less_equal(begin, held_at), lasts))
     by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
     shown = matching.sort_by(by).slice(0, limit)
     ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))
     rows = zip(*(shown.column(each).to_pylist() for each in ordered), strict=True)
-    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), matching.num_rows
+    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), matching.num_rows, bounds
 
 
 def _matching(

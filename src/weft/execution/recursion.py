@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import MICROSECOND, minus
-from weft.derivation.recursion import DEPTH
+from weft.derivation.recursion import DEPTH, ROUND
 from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.engines import choosing
 from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, duckdb_engine
@@ -24,14 +24,23 @@ from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import TempViews
 from weft.period_sql.notation import VALID_TIME, Dialect, conjunction, listed, same
 from weft.period_sql.sweep import Sweep
-from weft.planning.recursion_plan import Derived, RecursionPlan
+from weft.planning.recursion_plan import ContinuedRecursion, Derived, RecursionPlan
 from weft.planning.state_engine import same_in_duckdb
+from weft.planning.state_plan import Keys, keys_view
 from weft.planning.state_sql import state_sql
 from weft.sql.rendering import render
 from weft.storage.columns import conformed, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+Read: TypeAlias = Callable[[Sequence[Derived], Mapping[str, pa.Table]], None]
+"""Reads the inputs of lives into the engine. The mapping has relations of keys, by the names of their views."""
+
+
+class TooDeep(LimitExceeded):
+    """The error for a recursion with too many rounds."""
 
 
 class Rounds(Protocol):
@@ -66,7 +75,7 @@ class Found:
 def all_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> tuple[pa.Table | DataFrame, ...]:
     """Return all rows of the recursion, and its rows at the end of the window with their depths.
 
-    ``views`` has the inputs. Raise LimitExceeded for too many rounds.
+    ``views`` has the inputs. Raise TooDeep for too many rounds.
     """
     if views.small and _is_local(plan, views):
         try:
@@ -101,34 +110,81 @@ def results(engine: DuckdbEngine, plan: RecursionPlan, found: Found) -> tuple[pa
 
 
 def last_schema(state: StateSchema) -> pa.Schema:
-    """Return the columns of the rows that are stored at the end of a window."""
+    """Return the columns of the rows at the end of a window."""
     fields = list(stored_schema(state))[:-2]
     named = [pa.field(f"c{number}", field.type) for number, field in enumerate(fields, 1)]
     return pa.schema([*named, pa.field(DEPTH, pa.int32())])
 
 
-def continued(
-    engine: Rounds, plan: RecursionPlan, deepest: int, read: Callable[[Sequence[Derived], str], None]
-) -> Found:
+def continued(engine: Rounds, plan: ContinuedRecursion, deepest: int, read: Read) -> Found:
     """Compute the rounds that continue the rows in the table ``plan.stored``, and return SQL for what they derive.
 
-    ``read`` reads the inputs of lives. For the steps, its second argument is the name of the table with the last round.
-    Raise LimitExceeded as ``fixpoint`` does, also if only a stored depth is too great.
+    The table ``plan.touched`` then has the stored rows that are no longer valid. Raise TooDeep as ``fixpoint`` does,
+    also if only a stored depth is too great.
     """
-    read(plan.first, "")
-    entering, depths = f"entering{plan.last_round}", list[int]()
-    if plan.first and engine.table(entering, plan.first_sql(engine.dialect)):
-        depths = engine.rows(f"SELECT DISTINCT {DEPTH} FROM {entering}").column(0).to_pylist()
-    columns = listed(VALID_TIME.columns(len(plan.state.columns) - 2), VALID_TIME.period)
-    texts = {depth: f"SELECT {columns} FROM {entering} WHERE {DEPTH} = {depth}" for depth in depths}
-    return fixpoint(engine, plan, deepest, texts, lambda name: read(plan.steps, name))
+    keys = _touched(engine, plan, read)
+    read(plan.first, {})
+    texts = [plan.first_sql(engine.dialect)]
+    if keys.num_rows:
+        named = touched_keys(plan, keys)
+        read(plan.again(named), {keys_view(plan.state): keys.rename_columns(list(named.columns))})
+        texts.append(plan.again_sql(named, engine.dialect))
+    first, depths = f"first_{plan.last_round}", list[int]()
+    if any(texts) and engine.table(first, "\nUNION ALL ".join(filter(None, texts))):
+        depths = engine.rows(f"SELECT DISTINCT {DEPTH} FROM {first}").column(0).to_pylist()
+    columns = listed(VALID_TIME.columns(plan.width), VALID_TIME.period)
+    entering = {depth: f"SELECT {columns} FROM {first} WHERE {DEPTH} = {depth}" for depth in depths}
+
+    def read_step(last: str) -> None:
+        rows = engine.rows(f"SELECT {listed(VALID_TIME.columns(plan.width), DEPTH)} FROM {last}")
+        read(plan.steps, {ROUND: rows})
+
+    return fixpoint(engine, plan, deepest, entering, read_step)
+
+
+def _touched(engine: Rounds, plan: ContinuedRecursion, read: Read) -> pa.Table:
+    """Create the tables of touched and of kept rows.
+
+    Return the touched rows, and other rows that the same changes touch, without depths and each once.
+    """
+    heads, met = VALID_TIME.columns(plan.width), conjunction(same(VALID_TIME.columns(plan.width), "s", "o"))
+    engine.view(plan.touched, f"SELECT * FROM {plan.stored} WHERE FALSE")
+    given, tables, found = f"given_{plan.touched}", list[str](), ""
+    if plan.touching:
+        read(plan.touching, {})
+        found = f"SELECT DISTINCT {listed(heads)} FROM ({plan.touching_sql(engine.dialect)}) AS o"
+        found = f"SELECT * FROM {given}" if engine.table(given, found) else ""
+    keys = [text for text in (found, f"SELECT {listed(heads)} FROM {plan.touched}") if text]
+    while found:
+        tables.append(f"touched{len(tables)}{plan.last_round}")
+        news = f"SELECT s.* FROM {plan.stored} AS s SEMI JOIN ({found}) AS o ON {met}"
+        if not engine.table(tables[-1], f"SELECT s.* FROM ({news}) AS s ANTI JOIN {plan.touched} AS o ON {met}"):
+            break
+        engine.view(plan.touched, " UNION ALL ".join(f"SELECT * FROM {each}" for each in tables))
+        engine.view(plan.last_round, f"SELECT * FROM {tables[-1]}")
+        if plan.steps:
+            read(plan.steps, {ROUND: engine.rows(f"SELECT {listed(heads, DEPTH)} FROM {tables[-1]}")})
+        found = plan.next_sql(engine.dialect)
+    if tables:
+        engine.table(plan.kept, f"SELECT s.* FROM {plan.stored} AS s ANTI JOIN {plan.touched} AS o ON {met}")
+    else:
+        engine.view(plan.kept, f"SELECT * FROM {plan.stored}")
+    return engine.rows(" UNION ".join(keys))
+
+
+def touched_keys(plan: ContinuedRecursion, rows: pa.Table) -> Keys:
+    """Return the description of touched rows as keys."""
+    columns = plan.state.columns[: plan.width]
+    null = tuple(bool(column.null_count) for column in rows.columns)
+    return Keys(tuple(range(plan.width)), tuple(column.type for column in columns), null)
 
 
 def with_periods(plan: RecursionPlan, rows: str) -> str:
     """Return SQL for stored rows with the periods that they have in the window of the plan."""
-    width, (start, end) = len(plan.state.columns) - 2, VALID_TIME.period
+    start, end = VALID_TIME.period
     before = f"CAST({render.scalar(minus(plan.state.window[0], MICROSECOND))} AS TIMESTAMP) AS {start}"
-    return f"SELECT {listed(VALID_TIME.columns(width), before, f'CAST(NULL AS TIMESTAMP) AS {end}', DEPTH)} FROM {rows}"
+    never = f"CAST(NULL AS TIMESTAMP) AS {end}"
+    return f"SELECT {listed(VALID_TIME.columns(plan.width), before, never, DEPTH)} FROM {rows}"
 
 
 def fixpoint(
@@ -144,8 +200,8 @@ def fixpoint(
     from the round before. By default, these are the first rows, at depth 0. ``read`` reads the inputs of the step for
     the rows of a round, in the table of the given name.
 
-    A row that follows from the first rows by at most ``deepest`` steps is in the recursion. Raise LimitExceeded if
-    there are further rows.
+    A row that follows from the first rows by at most ``deepest`` steps is in the recursion. Raise TooDeep if there are
+    further rows.
     """
     rounds = _Rounds(engine, plan)
     pending = dict(entering if entering is not None else {0: plan.first_sql(engine.dialect)})
@@ -169,23 +225,25 @@ class _Rounds:
 
     def __init__(self, engine: Rounds, plan: RecursionPlan) -> None:
         self.engine, self.plan = engine, plan
-        self.width, self.tables = len(plan.state.columns) - 2, list[str]()
+        self.width, self.tables = plan.width, list[str]()
         self.columns = listed(VALID_TIME.columns(self.width), VALID_TIME.period)
         self.derived = f"derived{plan.last_round}"
-        if plan.continued:
+        if isinstance(plan, ContinuedRecursion):
             engine.view(self.derived, f"SELECT * FROM {plan.stored} WHERE FALSE")
 
     def add(self, depth: int, text: str) -> bool:
         """Add a round, and return False if it certainly has no rows.
 
-        With UNION, a round has only the rows that are neither stored nor in an earlier round.
+        With UNION, a round has only the rows that are neither kept nor in an earlier round.
         """
         plan, sweep = self.plan, Sweep(VALID_TIME, self.engine.dialect)
         if not plan.operator.duplicates:
             text = sweep.coalesced(text, self.width)
-            if plan.continued:  # a stored row has no end
-                met = conjunction(same(VALID_TIME.columns(self.width), "g", "o"))
-                text = f"SELECT g.* FROM {self._once('coalesced', text)} AS g ANTI JOIN {plan.stored} AS o ON {met}"
+            if isinstance(plan, ContinuedRecursion):  # a kept row has no end
+                met, found = conjunction(same(VALID_TIME.columns(self.width), "g", "o")), self._once("coalesced", text)
+                # The hash table of a join has the rows of its right side, and the kept rows are many.
+                kept = f"SELECT g.* FROM {plan.kept} AS g SEMI JOIN {found} AS o ON {met}"
+                text = f"SELECT g.* FROM {found} AS g ANTI JOIN ({kept}) AS o ON {met}"
             if self.tables:
                 text = sweep.subtracted(self._once("candidates", text), self.derived, self.width)
         name = f"found{depth}{plan.last_round}"
@@ -210,10 +268,10 @@ class _Rounds:
         return name
 
 
-def _too_deep(operator: Recursive, deepest: int) -> LimitExceeded:
+def _too_deep(operator: Recursive, deepest: int) -> TooDeep:
     hint = "Raise limits.depth in weft.toml (WEFT_QUERY_DEPTH)."
     if operator.duplicates:
         hint = "If rows lead back to themselves, write UNION instead of UNION ALL. Otherwise, r" + hint[1:]
-    return LimitExceeded(
+    return TooDeep(
         f"the recursion {operator.name} has rows that are more than {deepest} steps away from its first rows", hint=hint
     )

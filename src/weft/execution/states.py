@@ -111,8 +111,8 @@ class StateReader:
         store, (tau, t) = self.reader.state_store, window_of(state)
         if store is None or (state_deltas(state) is None and continued_recursion(state) is None):
             return None
-        files = files_below(state, self.reader.files)
-        if any(file.attached for _, listed in files.values() for file in listed):
+        files = files_below(state, self.reader)
+        if any(file.attached for stored in files.values() for file in stored.files):
             return None
         name = timeless(state).name
         if store.is_refused(name):

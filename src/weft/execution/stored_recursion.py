@@ -1,7 +1,10 @@
-"""Continue the rows of a recursion from one tick to the next, if its rows never end (``planning.recursion_plan``).
+"""Continue the rows of a recursion from one tick to the next (``planning.recursion_plan``).
 
 The rows at the end of the last tick are stored with their depths: the number of steps from the first rows. What a tick
-reads follows what is new: the new rows of the tables, and the rows that the keys of each round look up.
+reads follows what changes: the rows of the tables that begin or end, and the rows that the keys of each round look up.
+
+The rows are stored in parts, as running totals are. A part adds rows, and takes rows of earlier parts away. The rows of
+all parts add up.
 
 A stored depth may be greater than the true depth, because a later tick may derive the row in fewer steps. If a depth
 exceeds the limit, the tick therefore computes all rows from the tables, which gives the true depths.
@@ -11,39 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import StateSchema
-from weft.arrangement.state_store import MOST_GROUPS
+from weft.arrangement.state_store import MOST_GROUPS, computed
 from weft.derivation.recursion import DEPTH, ROUND
-from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import LocalRows
 from weft.execution.engines import choosing
-from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, duckdb_engine
+from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
-from weft.execution.recursion import all_rows, continued, give, last_schema, results, with_periods
+from weft.execution.recursion import TooDeep, all_rows, continued, give, last_schema, results, with_periods
 from weft.execution.temp_views import NotSmall, Rows, TempViews
 from weft.execution.totals import look_up_keys
-from weft.period_sql.notation import VALID_TIME, listed
-from weft.planning.recursion_plan import Derived, RecursionPlan, tables_read
+from weft.period_sql.notation import VALID_TIME, conjunction, listed, same
+from weft.planning.recursion_plan import ContinuedRecursion, Derived, RecursionPlan, tables_read
 from weft.storage.columns import conformed, stored_schema
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.temporal_sql import BeyondRange, temporal_sql
 
 Inputs = Callable[[Sequence[Access], Mapping[str, Rows]], TempViews]
 """Reads the relations of access paths. The mapping has the relations that are in memory."""
+SIGN: Final = "sign"
+"""The column of stored rows that is 1 if a part adds a row, and -1 if it takes one away."""
 
 
 @dataclass
 class StoredRecursion:
     """The rows of a recursion in its window.
 
-    With stored rows, ``base`` has the rows before the window of ``continued``, and ``news`` those that begin in it.
-    Otherwise ``whole`` has all rows. ``changed`` has the rows at the end of the window that are not in ``base``. It is
-    None if there are none or too many.
+    With stored rows, ``base`` has the rows before the window of ``continued``, ``touched`` those of them that may not
+    hold throughout the window, and ``news`` the rows that take their place or begin. Otherwise ``whole`` has all rows.
+    ``changed`` has the rows that the end of the window adds to ``base`` or takes away. It is None if there are none or
+    too many.
     """
 
     state: StateSchema
@@ -51,34 +57,47 @@ class StoredRecursion:
     changed: pa.Table | None = None
     whole: Rows | None = None
     base: pa.Table | None = None
+    touched: pa.Table | None = None
     news: pa.Table | None = None
-    continued: RecursionPlan | None = None
+    continued: ContinuedRecursion | None = None
 
     def all_rows(self, plan: RecursionPlan, views: TempViews) -> None:
         """Compute all rows from the tables, which ``views`` has."""
         rows, last = all_rows(plan, views, self.reader)
         self.whole = self.reader.held(self.state, rows)
-        self.changed = last if isinstance(last, pa.Table) else collected(last, MOST_GROUPS)
-        if self.changed is not None:
-            self.changed = self.changed.cast(last_schema(self.state))
+        found = last if isinstance(last, pa.Table) else collected(last, MOST_GROUPS)
+        self.changed = None if found is None else _signed(found.cast(last_schema(self.state)), 1)
 
-    def continue_(self, plan: RecursionPlan, base: pa.Table, inputs: Inputs) -> bool:
-        """Derive the new rows from the stored rows ``base``. Return False if DuckDB cannot do so."""
-        base = base.cast(last_schema(self.state))
+    def continue_(self, plan: ContinuedRecursion, stored: pa.Table, inputs: Inputs) -> bool:
+        """Derive the rows that change from the stored rows. Return False if DuckDB cannot do so within its bounds."""
+        base = self.added_up(stored).drop_columns([SIGN]).cast(last_schema(self.state))
         try:
-            self.news, last = _new_rows(plan, base, inputs, self.reader.deepest)
-        except (LimitExceeded, NotSmall, BeyondBounds, ExecutionError):
+            self.news, last, self.touched = _changes(plan, base, inputs, self.reader.deepest)
+        except (TooDeep, NotSmall, BeyondBounds, BeyondRange):
             return False
         self.base, self.continued = base, plan
-        self.changed = last if last.num_rows else None
+        changed = self.added_up(pa.concat_tables([_signed(self.touched, -1), _signed(last, 1)]))
+        self.changed = changed if changed.num_rows else None
         return True
 
     def added_up(self, rows: pa.Table) -> pa.Table:
         """Return the rows of several parts as one part."""
-        return rows
+        if pc.min(rows.column(SIGN)).as_py() != -1:
+            return rows
+        names = [name for name in rows.column_names if name != SIGN]
+        gone = f"(SELECT * FROM rows_ WHERE {SIGN} = -1) AS o ON {conjunction(same(names, 'r', 'o'))}"
+        rest = f"SELECT r.* FROM rows_ AS r SEMI JOIN {gone}"
+        rest = f"SELECT {listed(names)}, SUM({SIGN}) AS copies FROM ({rest}) AS rest GROUP BY {listed(names)}"
+        copy = f"SIGN(copies) AS {SIGN}, UNNEST(RANGE(ABS(copies)::BIGINT)) AS copy"
+        copied = f"SELECT {listed(names)}, {copy} FROM ({rest}) AS rest"
+        text = (
+            f"SELECT r.* FROM rows_ AS r ANTI JOIN {gone} "
+            f"UNION ALL SELECT {listed(names, SIGN)} FROM ({copied}) AS copied"
+        )
+        return computed(text, rows.schema, rows_=rows)
 
     def read(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
-        """Return the rows that access paths need: the new rows, the rows with some keys, or all rows."""
+        """Return the rows that access paths need: the rows that change, the rows with some keys, or all rows."""
         if self.whole is not None:
             return self.whole
         assert self.base is not None and self.news is not None
@@ -90,34 +109,43 @@ class StoredRecursion:
             column = base.column(f"c{names.index(wanted[0]) + 1}")
             if not pa.types.is_floating(column.type):
                 base = base.filter(pc.is_in(column, value_set=pa.chunked_array(wanted[1], column.type)))
-        return self.reader.held(self.state, pa.concat_tables([self._before(base), self.news]))
+        return self.reader.held(self.state, pa.concat_tables([self._kept(base), self.news]))
 
-    def _before(self, rows: pa.Table) -> pa.Table:
-        """Return stored rows with the columns of the state."""
-        assert self.continued is not None
-        schema = stored_schema(self.state)
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        """Return those stored rows that are valid throughout the window, with the columns of the state."""
+        assert self.continued is not None and self.touched is not None
+        schema, met = stored_schema(self.state), conjunction(same(VALID_TIME.columns(self.continued.width), "s", "o"))
         with temporal_sql(1) as sql:
             sql.given("stored", rows)
-            before = sql.rows(with_periods(self.continued, "stored"))
-        return before.drop_columns([DEPTH]).rename_columns(schema.names).cast(schema)
+            sql.given("touched", self.touched)
+            kept = f"(SELECT s.* FROM stored AS s ANTI JOIN touched AS o ON {met})"
+            kept_rows = sql.rows(with_periods(self.continued, kept))
+        return kept_rows.drop_columns([DEPTH]).rename_columns(schema.names).cast(schema)
 
 
-def _new_rows(plan: RecursionPlan, base: pa.Table, inputs: Inputs, deepest: int) -> tuple[pa.Table, pa.Table]:
-    """Return the rows of ``results``. Raise NotSmall if the inputs are not in the driver's memory."""
+def _signed(rows: pa.Table, sign: int) -> pa.Table:
+    return rows.append_column(SIGN, pa.repeat(pa.scalar(sign, pa.int8()), rows.num_rows))
+
+
+def _changes(
+    plan: ContinuedRecursion, base: pa.Table, inputs: Inputs, deepest: int
+) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Return the rows of ``results``, and the touched rows. Raise NotSmall if the inputs are not in memory."""
+    schema = last_schema(plan.state)
+    kinds = {f"{letter}{place}": field.type for place, field in enumerate(schema, 1) for letter in "ck"}
     with duckdb_engine(2, choosing.BOUNDS.steps) as engine:
 
-        def read(parts: Sequence[Derived], last: str) -> None:
-            given: dict[str, Rows] = {}
-            if last:
-                keys = engine.rows(f"SELECT * EXCLUDE ({listed(VALID_TIME.period)}) FROM {last}")
-                given[ROUND] = LocalRows(None, conformed(keys, last_schema(plan.state)))
-            _give(engine, inputs(tables_read(parts), given))
+        def read(parts: Sequence[Derived], keys: Mapping[str, pa.Table]) -> None:
+            given: dict[str, Rows] = {ROUND: LocalRows(None, base)}
+            for view, rows in keys.items():
+                fields = [pa.field(name, kinds.get(name.rstrip("_"), pa.int32())) for name in rows.column_names]
+                given[view] = LocalRows(None, conformed(rows, pa.schema(fields)))
+            views = inputs(tables_read(parts), given)
+            views.rows.pop(ROUND, None)  # the engine has the rows of the round
+            give(engine, views)
 
         engine.given(f"before_{plan.stored}", base)
         engine.table(plan.stored, with_periods(plan, f"before_{plan.stored}"))
-        return results(engine, plan, continued(engine, plan, deepest, read))
-
-
-def _give(engine: DuckdbEngine, views: TempViews) -> None:
-    views.rows.pop(ROUND, None)  # the engine has the rows of the round
-    give(engine, views)
+        rows, last = results(engine, plan, continued(engine, plan, deepest, read))
+        touched = engine.rows(f"SELECT {listed(schema.names)} FROM {plan.touched}")
+    return rows, last, conformed(touched, schema)

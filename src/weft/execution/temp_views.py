@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import pyarrow as pa
+
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, readings
@@ -41,8 +43,8 @@ class TempViews:
     """The relations to which SQL refers, by the names of their views.
 
     ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name. ``driver`` reads
-    the small relations. ``suffix`` ends the names of all views. With ``small_only``, ``read`` raises NotSmall at the
-    first relation whose rows are not in the driver's memory.
+    the small relations. ``given`` has relations in memory, by view. ``suffix`` ends the names of all views. With
+    ``small_only``, ``read`` raises NotSmall at the first relation whose rows are not in the driver's memory.
     """
 
     reader: Reader
@@ -77,7 +79,7 @@ class TempViews:
                 self._add(pending, slices)
                 pending.clear()
             known = {view: reading.rows for view, reading in by_view.items() if reading.rows is not None}
-            return self._state(same, {**self.rows, **known})
+            return self._computed(same, {**self.rows, **known}, slices)
 
         for same, reading in readings(self.driver, self.columns, paths, slices, computed):
             rows = reading.rows if reading.rows is not None else self.given.get(same[0].view)
@@ -92,15 +94,32 @@ class TempViews:
             for view in self.rows:
                 self._frame(view).createOrReplaceTempView(quoted(view + self.suffix))
 
-    def _state(self, same: Sequence[Access], known: Mapping[str, Rows]) -> Reading:
+    def _computed(
+        self, same: Sequence[Access], known: Mapping[str, Rows], slices: Mapping[str, Sequence[Slice]]
+    ) -> Reading:
         first = same[0]
         if first.table in self.schemas:
             rows = self.states.read(self.schemas[first.table], same, known)
             self.given |= dict.fromkeys((path.view for path in same), rows)
+        elif first.view not in self.given:
+            self.given[first.view] = self._part(same, known, slices)
         rows = self.given[first.view]
         if isinstance(rows, LocalRows):
             return Reading("driver", f"computed, {rows.data.num_rows:,} rows", rows)
         return Reading("Spark", "computed")
+
+    def _part(self, same: Sequence[Access], known: Mapping[str, Rows], slices: Mapping[str, Sequence[Slice]]) -> Rows:
+        """Return the rows of a given relation that access paths need."""
+        rows, keys = self.given[same[0].table], dict[str, list[pa.ChunkedArray]]()
+        assert isinstance(rows, LocalRows)
+        for path in same:
+            if not isinstance(path, Lookup):
+                return rows.inside(slices[path.table])
+            via = known[path.via.view]
+            if not isinstance(via, LocalRows):
+                return rows
+            keys.setdefault(path.column, []).append(via.column(path.via_column))
+        return rows.among(keys)
 
     def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
         first = same[0]

@@ -6,7 +6,7 @@ The totals at the end of the last tick, and the exact deltas since then, determi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,25 +16,30 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
-from weft.arrangement.state_store import MOST_GROUPS, Files, among, computed
-from weft.execution.driver_reader import LocalRows
+from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, among, computed
+from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
+from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME
 from weft.planning.first_rows import FirstRows
 from weft.planning.state_plan import base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
 from weft.storage.columns import arrow_type, stored_schema
-from weft.storage.delta_log import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def files_below(state: StateSchema, files: Callable[[str], Sequence[DataFile]]) -> Files:
-    """Return the start column and the files of each stored table below a state. ``files`` maps a name to files."""
-    return {scan.table.name: (scan.table.start, files(scan.table.name)) for scan in base_scans(state)}
+def files_below(state: StateSchema, reader: Reader | DriverReader) -> Files:
+    """Return what is stored of each table below a state."""
+    tables = {scan.table.name: reader.tables[scan.table.name] for scan in base_scans(state)}
+    return {
+        name: StoredFiles(table.stored.start, reader.files(name), table.table_id if table.tracked else None)
+        for name, table in tables.items()
+        if not isinstance(table, ResultsTable)
+    }
 
 
 def deltas_schema(state: StateSchema) -> pa.Schema:

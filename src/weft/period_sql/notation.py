@@ -6,7 +6,7 @@ A relation over an *axis* has a row for each value and period: the columns of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -141,6 +141,15 @@ class Dialect:
         LEAD at the last row of a key returns a value of the next key, so the caller must ignore it.
         """
         return over((), listed(keys, order), frame) if self.in_sequence else over(keys, order, frame)
+
+    def sharing(self, name: str, query: str, reading: Callable[[str], str]) -> str:
+        """Return ``reading(query)``, which reads ``query`` several times.  An engine that can computes it once.
+
+        ``reading`` must not define ``name``.
+        """
+        if not self.materialized:
+            return reading(query)
+        return f"WITH {name} AS MATERIALIZED ({query}) SELECT * FROM ({reading(f'SELECT * FROM {name}')}) AS reading"
 
 
 DUCKDB: Final = Dialect(

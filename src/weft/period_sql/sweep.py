@@ -46,12 +46,13 @@ class Sweep:
         heads: Sequence[str],
         span: Span = None,
         extremes: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+        there: str = "> 0",
     ) -> str:
         """Return SQL with ``keys``, ``heads`` and a period for each fragment between two bounds of the same keys.
 
         ``amounts`` maps names to SQL over ``query``.  A running total adds an amount at the start of its period, and
         subtracts it at the end.  ``heads`` is SQL over the totals, which have these names.  The first amount counts
-        rows: without ``span``, the result omits fragments in which its total is not positive.  ``extremes`` maps names
+        rows: without ``span``, the result omits fragments in which its total is not ``there``.  ``extremes`` maps names
         to MIN or MAX and SQL over ``query``.  They are right only if no period ends before the last instant.
         """
         names = tuple(amounts)
@@ -70,9 +71,9 @@ class Sweep:
         totals = (
             f"SELECT {listed(keys, so_far, 'instant', f'LEAD(instant) {window} AS next')} FROM ({at_once}) AS at_once"
         )
-        there = "next IS NOT NULL" if span else f"{names[0]} > 0"
+        exists = "next IS NOT NULL" if span else f"{names[0]} {there}"
         period = self.axis.spelled("instant", "next")
-        return f"SELECT {listed(keys, heads, period)} FROM ({totals}) AS totals WHERE {there}"
+        return f"SELECT {listed(keys, heads, period)} FROM ({totals}) AS totals WHERE {exists}"
 
     def fragments(self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span = None) -> str:
         """Return SQL that computes ``measures`` again for each fragment between two bounds of the same keys.
@@ -80,6 +81,9 @@ class Sweep:
         ``measures`` are SQL aggregates over ``query``, which has the alias ``r``.  With ``span``, there must be no
         keys.
         """
+        return self.dialect.sharing("lived", query, lambda rows: self._fragments(rows, keys, measures, span))
+
+    def _fragments(self, query: str, keys: Sequence[str], measures: Sequence[str], span: Span) -> str:
         bounds = f"SELECT DISTINCT {listed(keys, 'instant')} FROM ({self.bounds(query, keys, (), span)}) AS bounds"
         following = f"LEAD(instant) {self.dialect.over(keys, 'instant')} AS next"
         cuts = f"SELECT {listed(keys, 'instant', following)} FROM ({bounds}) AS bounds"
@@ -107,6 +111,12 @@ class Sweep:
             f"several AS (SELECT * FROM once WHERE periods > 1) SELECT {columns} FROM once WHERE periods = 1 "
             f"UNION ALL SELECT {columns} FROM ({self._counted(several, keys)}) AS swept"
         )
+
+    def once(self, query: str, width: int) -> str:
+        """Return SQL with the first period of each row.  If each row has one period, the result is ``coalesced``."""
+        (start, end), keys = self.axis.period, listed(self.axis.columns(width))
+        only = f"MIN({start}) AS {start}, MIN({end}) AS {end}"
+        return f"SELECT {listed(keys, only)} FROM ({query}) AS given GROUP BY {keys}"
 
     def _counted(self, query: str, keys: Sequence[str]) -> str:
         """Count the periods that hold.  At one instant starts come before ends, so that adjacent periods merge."""
@@ -153,6 +163,18 @@ class Sweep:
         )
         rest = ["CAST(n AS BIGINT) AS n"] if count else []
         return f"{alone}{self.totals(both, keys, {'n': 'n'}, rest)}"
+
+    def summed(self, parts: Sequence[tuple[str, int]], width: int, there: str = "> 0") -> str:
+        """Return SQL that sums signed relations: the rows, the sum as ``n``, and maximal periods with the same sum.
+
+        ``parts`` are names or queries in parentheses, each with the number that one of its periods counts.  The result
+        omits the periods for which ``there`` is false.
+        """
+        keys = self.axis.columns(width)
+        signed = " UNION ALL ".join(
+            f"SELECT {listed(keys, f'{count} AS n', self.axis.period)} FROM {part} AS given" for part, count in parts
+        )
+        return self.totals(signed, keys, {"n": "n"}, ["CAST(n AS BIGINT) AS n"], there=there)
 
     def added_up(self, query: str, width: int) -> str:
         """Return SQL that adds the counts ``n`` of equal rows at each instant.  Periods may overlap."""

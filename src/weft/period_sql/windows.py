@@ -20,6 +20,15 @@ def windowed(sweep: Sweep, rows: str, width: int, partition: Sequence[str], func
     partition.  The functions are recomputed for each fragment between two bounds of a partition.  Equal rows of
     adjacent fragments are merged, and equal rows of one fragment remain as many as they are.
     """
+    names = sweep.axis.columns(width + len(functions))
+    fragments = sweep.dialect.sharing(
+        "lived", rows, lambda lived: _recomputed(sweep, lived, width, partition, functions)
+    )
+    return _merged(sweep, fragments, names, partition)
+
+
+def _recomputed(sweep: Sweep, rows: str, width: int, partition: Sequence[str], functions: Sequence[str]) -> str:
+    """Return SQL for the rows of each fragment, with the values of the functions and the keys of the partition."""
     axis = sweep.axis
     names = axis.columns(width + len(functions))
     keys = listed([f"f.{key}" for key in partition], "f.instant")
@@ -31,7 +40,7 @@ def windowed(sweep: Sweep, rows: str, width: int, partition: Sequence[str], func
     ]
     met = conjunction([*same(partition, "f", "r"), *axis.holds("r", "f.instant")])
     cuts = f"SELECT * FROM ({_cuts(sweep, rows, partition)}) AS cuts WHERE next IS NOT NULL"
-    return _merged(sweep, f"SELECT {listed(heads)} FROM ({cuts}) AS f JOIN ({rows}) AS r ON {met}", names, partition)
+    return f"SELECT {listed(heads)} FROM ({cuts}) AS f JOIN ({rows}) AS r ON {met}"
 
 
 def settled(axis: Axis, rows: str, width: int, partition: Sequence[str], functions: Sequence[str]) -> str:
@@ -48,40 +57,64 @@ def topmost(sweep: Sweep, rows: str, width: int, partition: Sequence[str], rank:
     period, at most two at each level.  A node needs only its first ``most`` rows: a row with more rows before it at the
     node never has a smaller rank.  The rows of a fragment are those at the nodes above it.
     """
+    share, names = sweep.dialect.sharing, sweep.axis.columns(width + 1)
+
+    def of_rows(lived: str) -> str:
+        place = f"ROW_NUMBER() {over(partition, 'instant')} - 1 AS place"
+        leaves = f"SELECT *, {place} FROM ({_cuts(sweep, lived, partition)}) AS cuts"
+        return share(
+            "leaves", leaves, lambda numbered: _at_leaves(sweep, lived, numbered, width, partition, rank, most)
+        )
+
+    ranked = share("lived", rows, of_rows)
+    return _merged(sweep, f"SELECT * FROM ({ranked}) AS ranked WHERE {names[-1]} <= {most}", names, partition)
+
+
+def _at_leaves(sweep: Sweep, rows: str, leaves: str, width: int, partition: Sequence[str], rank: str, most: str) -> str:
+    """Return SQL for the rows of each fragment with their rank.  ``leaves`` are the fragments of each partition."""
     axis, names = sweep.axis, sweep.axis.columns(width + 1)
-    cuts = _cuts(sweep, rows, partition)
-    numbered = f"SELECT *, ROW_NUMBER() {over(partition, 'instant')} - 1 AS place FROM ({cuts}) AS cuts"
-    low, high = (
-        conjunction([*same(partition, "r", each), f"{each}.instant = {bound}"])
-        for each, bound in (("l", f"r.{axis.start}"), ("h", axis.closed(f"r.{axis.end}")))
-    )
-    spans = (
-        f"SELECT r.*, l.place AS low, h.place AS high FROM ({rows}) AS r JOIN ({numbered}) AS l ON {low} "
-        f"JOIN ({numbered}) AS h ON {high}"
-    )
-    size = "CAST(POW(2, level) AS BIGINT)"
-    level = sweep.dialect.numbers.format("0", "CAST(CEIL(LOG2(GREATEST(high - low, 1))) AS INT) + 2")
-    leveled = f"SELECT *, {level} AS level FROM ({spans}) AS spans"
     quotient = sweep.dialect.quotient
-    covered = f"(low + {size} - 1) {quotient} {size} AS first_node, high {quotient} {size} AS after_node"
-    ends = f"SELECT *, {covered} FROM ({leveled}) AS leveled"
-    nodes = (
-        f"SELECT *, first_node AS node FROM ({ends}) AS e WHERE first_node % 2 = 1 AND first_node < after_node "
-        f"UNION ALL SELECT *, after_node - 1 AS node FROM ({ends}) AS e "
-        "WHERE after_node % 2 = 1 AND after_node - 1 >= first_node + first_node % 2"
+    size = "CAST(POW(2, level) AS BIGINT)"
+    first = sweep.dialect.sharing(
+        "spans", _spans(sweep, rows, leaves, partition), lambda spans: _at_nodes(sweep, spans, partition, rank, most)
     )
-    at_node = rank.replace(PARTITION, listed((f"r.{key}" for key in partition), "r.level", "r.node"))
-    first = f"SELECT * FROM (SELECT r.*, {at_node} AS at_node FROM ({nodes}) AS r) AS r WHERE at_node <= {most}"
     depth = sweep.dialect.numbers.format("0", "CAST(CEIL(LOG2(GREATEST(fragments, 1))) AS INT) + 2")
-    leaves = f"SELECT *, COUNT(*) {over(partition)} AS fragments FROM ({numbered}) AS cuts"
-    above = f"SELECT *, {depth} AS level FROM ({leaves}) AS leaves WHERE next IS NOT NULL"
+    counted = f"SELECT *, COUNT(*) {over(partition)} AS fragments FROM ({leaves}) AS cuts"
+    above = f"SELECT *, {depth} AS level FROM ({counted}) AS leaves WHERE next IS NOT NULL"
     met = conjunction([*same(partition, "f", "r"), "f.level = r.level", "f.node = r.node"])
     upper = f"SELECT *, place {quotient} {size} AS node FROM ({above}) AS above"
     at_leaf = rank.replace(PARTITION, listed((f"f.{key}" for key in partition), "f.instant"))
     own = (f"f.{key}" for key in partition)
     heads = [*axis.columns(width, "r"), f"{at_leaf} AS {names[-1]}", *own, *axis.spelled("f.instant", "f.next")]
-    ranked = f"SELECT {listed(heads)} FROM ({upper}) AS f JOIN ({first}) AS r ON {met}"
-    return _merged(sweep, f"SELECT * FROM ({ranked}) AS ranked WHERE {names[-1]} <= {most}", names, partition)
+    return f"SELECT {listed(heads)} FROM ({upper}) AS f JOIN ({first}) AS r ON {met}"
+
+
+def _spans(sweep: Sweep, rows: str, leaves: str, partition: Sequence[str]) -> str:
+    """Return SQL for the rows with the nodes of each level at which their period begins and ends."""
+    axis, quotient = sweep.axis, sweep.dialect.quotient
+    low, high = (
+        conjunction([*same(partition, "r", each), f"{each}.instant = {bound}"])
+        for each, bound in (("l", f"r.{axis.start}"), ("h", axis.closed(f"r.{axis.end}")))
+    )
+    spans = (
+        f"SELECT r.*, l.place AS low, h.place AS high FROM ({rows}) AS r JOIN ({leaves}) AS l ON {low} "
+        f"JOIN ({leaves}) AS h ON {high}"
+    )
+    size = "CAST(POW(2, level) AS BIGINT)"
+    level = sweep.dialect.numbers.format("0", "CAST(CEIL(LOG2(GREATEST(high - low, 1))) AS INT) + 2")
+    covered = f"(low + {size} - 1) {quotient} {size} AS first_node, high {quotient} {size} AS after_node"
+    return f"SELECT *, {covered} FROM (SELECT *, {level} AS level FROM ({spans}) AS spans) AS leveled"
+
+
+def _at_nodes(sweep: Sweep, spans: str, partition: Sequence[str], rank: str, most: str) -> str:
+    """Return SQL for the first ``most`` rows of each node.  ``spans`` are the rows of ``_spans``."""
+    nodes = (
+        f"SELECT *, first_node AS node FROM ({spans}) AS e WHERE first_node % 2 = 1 AND first_node < after_node "
+        f"UNION ALL SELECT *, after_node - 1 AS node FROM ({spans}) AS e "
+        "WHERE after_node % 2 = 1 AND after_node - 1 >= first_node + first_node % 2"
+    )
+    at_node = rank.replace(PARTITION, listed((f"r.{key}" for key in partition), "r.level", "r.node"))
+    return f"SELECT * FROM (SELECT r.*, {at_node} AS at_node FROM ({nodes}) AS r) AS r WHERE at_node <= {most}"
 
 
 def _cuts(sweep: Sweep, rows: str, partition: Sequence[str]) -> str:

@@ -25,8 +25,8 @@ def state_notes(plan: Plan, texts: Iterable[StateText]) -> Iterator[Note]:
     texts = tuple(texts)
     yield from _whole(texts)
     for rows in dict.fromkeys(each.rows for each in texts if each.recursion == "continued"):
-        text = f"a tick continues the stored rows of {rows}: it derives only rows that follow from new rows"
-        yield Note("note", text, "a tick derives only rows of the recursion that follow from new rows")
+        text = f"a tick continues the stored rows of {rows}: it derives only rows that can change"
+        yield Note("note", text, "a tick derives only rows of the recursion that can change")
     if values := _shown_values(plan):
         yield _values(plan, values)
     if any(map(_numbers, all_states(plan.evaluated))):

@@ -11,7 +11,7 @@ from typing import Final
 from typing import Literal as OneOf
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.relation import Grouped, Measure, Recursive, Scan, StateSchema
+from weft.algebra.relation import Grouped, Measure, Output, Recursive, Scan, StateSchema
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
 from weft.algebra.traverse import Node, mentioned, scans, transform
@@ -19,7 +19,7 @@ from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
-from weft.derivation.lives import KEYS, Lives, lives
+from weft.derivation.lives import KEYS, Lives, lives, with_bodies
 from weft.derivation.stateful import ENDS, STARTS, state_of
 from weft.period_sql.notation import Dialect
 from weft.planning.plan import Branch, bound, columns_of_scans, columns_read, ready
@@ -145,14 +145,16 @@ class Keys:
 def state_rows(state: StateSchema, keys: Keys | None) -> StateRows:
     """Return how the state's rows are computed, restricted to the keys in ``keys_view`` if ``keys`` is given."""
     inner, columns, _ = inputs(state.operator)
-    restricted: tuple[Scan, Sequence[Scalar]] | None = None
-    if keys is not None and keys.places:
-        named = [Column(n, name, kind) for n, (name, kind) in enumerate(zip(keys.columns, keys.types, strict=True), 1)]
-        instant = Column(len(named) + 1, "_at", TIMESTAMP)
-        schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
-        restricted = Scan(schema, KEYS), [columns[place].value for place in keys.places]
-    rows = lives(inner, columns, restricted)
+    rows = lives(inner, columns, None if keys is None or not keys.places else restricted(state, keys, columns))
     return StateRows(state, tuple(rows), lives_paths(rows), columns_of(rows), states_of(rows))
+
+
+def restricted(state: StateSchema, keys: Keys, columns: Sequence[Output]) -> tuple[Scan, Sequence[Scalar]]:
+    """Return the scan of the relation of keys, and those columns of ``inputs`` that the keys restrict."""
+    named = [Column(n, name, kind) for n, (name, kind) in enumerate(zip(keys.columns, keys.types, strict=True), 1)]
+    instant = Column(len(named) + 1, "_at", TIMESTAMP)
+    schema = TableSchema(-2, keys_view(state), (*named, instant), "_at", None, "state")
+    return Scan(schema, KEYS), [columns[place].value for place in keys.places]
 
 
 def changed_sql(plan: StateRows, dialect: Dialect) -> str:
@@ -163,7 +165,7 @@ def changed_sql(plan: StateRows, dialect: Dialect) -> str:
 
 def scalars_of(rows: Iterable[Lives]) -> Iterator[Scalar]:
     """Yield the scalars that the lives compute."""
-    for life in _all(rows):
+    for life in with_bodies(rows):
         yield from (*life.conditions, *life.starts, *life.ends, *(output.value for output in life.outputs))
 
 
@@ -267,16 +269,9 @@ def since(state: StateSchema, tau: Scalar) -> StateSchema:
     return bound_state(timeless(state), {"tau": tau, "t": t, "t0": t0})
 
 
-def _all(rows: Iterable[Lives]) -> Iterable[Lives]:
-    for life in rows:
-        yield life
-        for _, bodies in life.subqueries:
-            yield from _all(bodies)
-
-
 def scans_of(rows: Iterable[Lives]) -> list[Scan]:
     """Return the scans of the lives and of their subqueries."""
-    return [scan for life in _all(rows) for source in life.sources for scan in scans(source)]
+    return [scan for life in with_bodies(rows) for source in life.sources for scan in scans(source)]
 
 
 def states_of(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
@@ -287,5 +282,5 @@ def states_of(rows: Sequence[Lives]) -> tuple[StateSchema, ...]:
 def columns_of(rows: Sequence[Lives]) -> dict[str, set[str]]:
     """Return the columns that the lives read, by table."""
     refs = {ref for value in scalars_of(rows) for ref in mentioned(value)}
-    refs |= {ref for life in _all(rows) for source in life.sources for ref in mentioned(source)}
+    refs |= {ref for life in with_bodies(rows) for source in life.sources for ref in mentioned(source)}
     return columns_of_scans(scans_of(rows), refs)

@@ -12,10 +12,11 @@ from typing import Final, Literal
 from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
+from weft.derivation.recursion import ROUND
 from weft.derivation.stateful import states
-from weft.period_sql.notation import DUCKDB, SPARK
+from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME
 from weft.planning.plan import Branch, columns_read
-from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
+from weft.planning.recursion_plan import ContinuedRecursion, Derived, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
@@ -35,6 +36,10 @@ from weft.sql.rendering.layout import laid_out
 
 _STORED: Final = "before_"
 _DELTAS: Final = "deltas_"
+_THEN: Final = (
+    "and then the new rows of the last round; the step below gives the rows of the next round, until a round has no "
+    "new rows"
+)
 
 
 @dataclass(frozen=True)
@@ -142,26 +147,47 @@ class _Texts:
         how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
         return how, (view, *self._rows(state, keys))
 
-    def _continues(self, state: StateSchema) -> RecursionPlan | None:
+    def _continues(self, state: StateSchema) -> ContinuedRecursion | None:
         return continued_recursion(state) if self.stored and not self.whole else None
 
     def _recursion(self, state: StateSchema) -> tuple[str, tuple[ViewText, ...]]:
-        continued = self._continues(state)
-        plan = continued or recursion_plan(state)
-        dialect = DUCKDB if continued else SPARK
+        if (continued := self._continues(state)) is not None:
+            return self._continued(state, continued)
+        plan = recursion_plan(state)
         views = self._views(plan.reads, tables_read((*plan.first, *plan.steps)), plan.columns, state)
-        first = ViewText(plan.last_round, laid_out(plan.first_sql(dialect)))
-        then = (
-            "and then the new rows of the last round; the step below gives the rows of the next round, until a round "
-            "has no new rows"
+        first = ViewText(plan.last_round, laid_out(plan.first_sql(SPARK)))
+        how = f"round by round, from the tables: {plan.last_round} has the first rows, {_THEN}"
+        return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(SPARK))))
+
+    def _continued(self, state: StateSchema, plan: ContinuedRecursion) -> tuple[str, tuple[ViewText, ...]]:
+        again: tuple[Derived, ...] = ()
+        texts = [(plan.last_round, plan.first_sql(DUCKDB)), (state.name, plan.next_sql(DUCKDB))]
+        how = (
+            f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
+            f"of tables derive, {_THEN}; DuckDB runs the steps; without stored rows, all rows come from the tables"
         )
-        how = f"round by round, from the tables: {plan.last_round} has the first rows, {then}"
-        if continued:
+        if plan.touching:
+            kinds = tuple(column.type for column in state.columns[: plan.width])
+            keys = Keys(tuple(range(plan.width)), kinds, (False,) * plan.width)
+            named = ", ".join(f"c{place} AS {name}" for place, name in enumerate(keys.columns, 1))
+            again = plan.again(keys)
+            texts = [
+                (plan.touched, plan.touching_sql(DUCKDB)),
+                (keys_view(state) + suffix(state), f"SELECT DISTINCT {named} FROM {plan.touched}"),
+                (plan.last_round, "\nUNION ALL ".join(filter(None, (texts[0][1], plan.again_sql(keys, DUCKDB))))),
+                texts[1],
+            ]
             how = (
-                f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
-                f"of tables derive, {then}; DuckDB runs the steps; without stored rows, all rows come from the tables"
+                f"continued: {plan.stored} has the rows that the last tick stored, {plan.touched} those of them that a "
+                f"derivation gives no longer, with what follows from them by the last step, and {plan.kept} the "
+                f"others; {plan.last_round} has what derives the touched rows again and what new rows of tables "
+                f"derive, {_THEN}; DuckDB runs the steps; without stored rows, all rows come from the tables"
             )
-        return how, (*views, first, ViewText(state.name, laid_out(plan.next_sql(dialect))))
+        read = tables_read((*plan.touching, *again, *plan.first, *plan.steps))
+        columns = {**plan.columns, ROUND: set(VALID_TIME.columns(plan.width))}
+        views = self._views(plan.reads, read, columns, state)
+        views = tuple(replace(view, sql=view.sql.replace(f"FROM {ROUND}\n", f"FROM {plan.stored}\n")) for view in views)
+        return how, (*views, *(ViewText(name, laid_out(text)) for name, text in texts if text))
 
     def _rows(self, state: StateSchema, keys: Keys | None) -> tuple[ViewText, ...]:
         plan = state_rows(state, keys)

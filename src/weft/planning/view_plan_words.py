@@ -13,6 +13,7 @@ from typing import Final
 
 from weft.algebra.relation import Scan, Select
 from weft.algebra.scalar import Literal, conjuncts
+from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import Extension, Temporal, each, mentions_time
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived
@@ -100,14 +101,19 @@ _STORED: Final = "_stored"
 
 
 def explained_view(
-    view_plan: ViewPlan, parts: Mapping[str, str] | None = None, called: Mapping[str, str] | None = None
+    view_plan: ViewPlan,
+    parts: Mapping[str, str] | None = None,
+    called: Mapping[str, str] | None = None,
+    own: TableSchema | None = None,
 ) -> ViewExplanation:
     """Return the explanation of a view's maintenance for deletions, insertions, and the passing of time.
 
     ``parts`` maps the name of each auxiliary view to its query.  ``called`` maps the name of each auxiliary view to its
-    table.
+    table.  ``own`` is the table of the stored view, whose rows the maintenance reads.
     """
     plan, naming = view_plan.plan, Naming()
+    if own is not None:
+        plan = plan.with_own_rows(own)
     bases = {part.alias: part.table.name for part in each(plan.view) if isinstance(part, Scan)}
     view = naming.lines("V", plan.view, "E")
     naming.call(plan.view, "V")

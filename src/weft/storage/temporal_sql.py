@@ -27,6 +27,11 @@ from weft.storage.time_limit import interrupted_in_time, require_time
 if TYPE_CHECKING:
     import duckdb
 
+
+class BeyondRange(ExecutionError):
+    """A value does not fit into the type that DuckDB has for it, or DuckDB cannot convert it."""
+
+
 _PLAIN = pa.timestamp("us")
 _MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
 
@@ -155,5 +160,6 @@ def _execution_errors() -> Iterator[None]:
         raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
-        message = str(error).splitlines()[0]
-        raise ExecutionError(f"the view cannot be computed: {message}") from error
+        beyond = isinstance(error, (duckdb.OutOfRangeException, duckdb.ConversionException))
+        message = f"the view cannot be computed: {str(error).splitlines()[0]}"
+        raise (BeyondRange if beyond else ExecutionError)(message) from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import re
 from typing import Final
 
 from starlette.requests import Request
@@ -17,6 +18,8 @@ from weft.web.site import Site
 
 _SESSION: Final = "weft_session"
 _KEY: Final = "weft_key"
+_HOP: Final = re.compile(r"\[([^]]*)](?::[0-9]{1,5})?|([^:]*):[0-9]{1,5}|([^]\[]*)")
+"""An address in ``X-Forwarded-For``: in brackets, or with a port, or alone."""
 
 
 def session_cookie(site: Site) -> str:
@@ -54,13 +57,16 @@ def _peer(request: Request) -> str | None:
 
 
 def _ip(text: str) -> str | None:
-    """Return an address in its usual form.  A page at ``[::]`` also sees addresses of IPv4, in the form of IPv6.
+    """Return an address in its usual form, without its port.
 
-    >>> _ip(" ::FFFF:192.0.2.7"), _ip("[2001:db8::1]"), _ip("unknown")
-    ('192.0.2.7', '2001:db8::1', None)
+    A page at ``[::]`` also sees addresses of IPv4, in the form of IPv6.
+
+    >>> _ip(" ::FFFF:192.0.2.7"), _ip("[2001:db8::1]:443"), _ip("192.0.2.7:80"), _ip("unknown")
+    ('192.0.2.7', '2001:db8::1', '192.0.2.7', None)
     """
+    named = _HOP.fullmatch(text.strip())
     try:
-        found = ipaddress.ip_address(text.strip().strip("[]"))
+        found = ipaddress.ip_address(next(filter(None, named.groups()), "") if named else "")
     except ValueError:
         return None
     return str((found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found)

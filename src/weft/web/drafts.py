@@ -14,7 +14,7 @@ from weft.sql.lower.placeholders import constant, filled, parameter_names
 if TYPE_CHECKING:
     from weft.web.visits import Visit
 
-_FIELDS: Final = ("name", "channels", "digest", "every", "start", "now", "since", "until", "description")
+_FIELDS: Final = ("name", "channels", "digest", "every", "start", "now", "since", "until", "description", "dialect")
 _WIDTH: Final = 110
 """The maximum number of characters of a line with a problem."""
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)$")
@@ -64,6 +64,11 @@ class Draft:
         """The channels, one a line."""
         return [each.strip() for each in self["channels"].splitlines() if each.strip()]
 
+    @property
+    def dialect(self) -> dict[str, str]:
+        """The argument of ``Weft`` for the dialect of the text.  It is missing for Spark's."""
+        return {"dialect": self["dialect"]} if self["dialect"] else {}
+
     def installation(self) -> dict[str, Any]:
         """Return the arguments of ``Weft.install`` but for the name and the text."""
         return {
@@ -71,6 +76,7 @@ class Draft:
             "digest": self["digest"] or None,
             "every": self["every"] or None,
             "start": self["start"] if self["start"] in ("start", "now") else None,
+            **self.dialect,
         }
 
 
@@ -112,9 +118,9 @@ def values_of(visit: Visit, parameters: list[FormParameter] | tuple[FormParamete
     return values
 
 
-def empty_draft(sql: str = "") -> Draft:
+def empty_draft(sql: str = "", dialect: str = "") -> Draft:
     """Return the draft of an empty form."""
-    return Draft(sql, dict.fromkeys(_FIELDS, ""))
+    return Draft(sql, {**dict.fromkeys(_FIELDS, ""), "dialect": dialect})
 
 
 def unsuitable(draft: Draft) -> dict[str, str]:

@@ -141,15 +141,19 @@ def page_served(
 def _page_key(home: Path) -> str:
     """Return the key in the home's file, which stays the same over a restart.
 
-    Only accounts that may enter the home can read the file.
+    Only accounts that may enter the home can read the file.  It appears whole, also if the machine stops meanwhile.
     """
     file = page_key_file(home)
-    with suppress(FileExistsError):
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+    if not file.exists():
+        draft = file.with_name(f".{file.name}.{new_secret()[:8]}")
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
             made.write(new_secret())
-        follow_folder(file)
-    key = file.read_text().strip()
-    if len(key) < _SHORTEST_KEY:
+            made.flush()
+            os.fsync(made.fileno())
+        follow_folder(draft)
+        draft.replace(file)
+    key = file.read_text(errors="replace").strip()
+    if len(key) < _SHORTEST_KEY or not key.isascii():
         raise Refused("the key of the page is damaged", where=str(file), hint="Delete the file, and start again.")
     return key
 

@@ -143,3 +143,59 @@ def test_saved_queries_that_are_refused(forms: Weft, tmp_path: Path) -> None:
     ):
         assert [each for each in told if file in each[0] and words in each[1]], (file, told)
     assert len(told) == 6 and described(forms.opened) == before
+
+
+def _origins(weft: Weft) -> dict[str, str | None]:
+    return {each.name: each.saved for each in described(weft.opened).queries}
+
+
+def test_a_query_that_a_reader_installed_moves_with_its_origin(forms: Weft, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    forms.accounts.grant("bo", "read", "orders")
+    _acting(forms, "bo").install_saved("buyer", "mine", {"who": "z"})
+    forms.export(out)
+    settings = (out / "queries" / "mine.toml").read_text()
+    assert settings == 'user = "bo"\nsaved = "Buyer"\n'
+    with _home(tmp_path / "new") as new:
+        new.apply(out)
+        assert _origins(new) == _origins(forms) == {"late": None, "mine": "Buyer"}
+        assert new.apply(out, prune=True) == ()
+        (out / "queries" / "mine.toml").write_text(settings.replace("Buyer", "BUYER"))
+        assert new.apply(out) == ()
+        new.accounts.revoke("bo", "read", "saved.Buyer")
+        with new.opened.writing("check the rights") as writer:
+            writer.rechecks.run()
+        assert new.show("mine").query.reason == "its owner bo is a reader, and readers install no queries"
+
+
+def test_the_origin_belongs_to_the_text(forms: Weft, tmp_path: Path) -> None:
+    out, own = tmp_path / "out", "SELECT o.id FROM orders o WHERE o.id > 1"
+    _acting(forms, "ann").install_saved("buyer", "mine", {"who": "z"})
+    forms.export(out)
+    (out / "queries" / "mine.toml").write_text('user = "ann"\nevery = "1h"')
+    assert [each.detail for each in forms.apply(out)] == ["every - → 1h"]
+    assert _origins(forms)["mine"] == "Buyer"
+    (out / "queries" / "mine.sql").write_text(own)
+    assert [each.detail for each in forms.apply(out)] == ["saved Buyer → -"]
+    (out / "queries" / "mine.toml").write_text('user = "ann"\nevery = "1h"\nsaved = "recent"')
+    assert [(each.action, each.detail) for each in forms.apply(out)] == [("settings changed", "saved - → recent")]
+    assert _origins(forms)["mine"] == "recent" and forms.apply(out) == ()
+    _acting(forms, "ann").install("mine", own + " AND o.id < 9", replace=True)
+    assert _origins(forms)["mine"] is None
+
+
+def test_the_origin_of_a_query_must_be_there(forms: Weft, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    forms.accounts.grant("bo", "read", "orders")
+    _acting(forms, "bo").install_saved("buyer", "mine", {"who": "z"})
+    forms.export(out)
+    (out / "queries" / "mine.toml").write_text('user = "bo"\nsaved = "byer"')
+    with pytest.raises(Refused, match=r"no saved query 'byer'") as caught:
+        forms.apply(out)
+    assert str(caught.value.where).endswith("mine.toml")
+    (out / "queries" / "mine.toml").write_text('user = "bo"\nevery = "1h"')
+    for suffix in (".sql", ".toml"):
+        (out / "saved" / f"Buyer{suffix}").unlink()
+    (out / "users" / "bo.toml").write_text('role = "author"\nread = ["orders"]')
+    assert [each.action for each in forms.apply(out, prune=True)].count("removed") == 1
+    assert _origins(forms)["mine"] is None and forms.show("mine").query.every_us is not None

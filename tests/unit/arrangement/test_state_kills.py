@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import forked
-from weft.arrangement.state_store import Files, StateStore, StoredTotals
+from weft.arrangement.state_store import Files, StateStore, StoredFiles, StoredTotals
 from weft.storage.delta_log import DataFile
 from weft.store import local_store
 
@@ -33,7 +33,7 @@ KILLS = (
 def files(folder: Path, at: int) -> Files:
     """A file for each hundred microseconds before ``at``."""
     made = [DataFile(local_store(folder) / f"part-{n}", 1, 1, {"ts": n}, {}) for n in range(0, at, 100)]
-    return {"msgs": ("ts", made)}
+    return {"msgs": StoredFiles("ts", made)}
 
 
 def totals(at: int) -> pa.Table:

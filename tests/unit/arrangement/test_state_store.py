@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from weft.arrangement import state_store
-from weft.arrangement.state_store import Files, StateStore, StoredTotals, among
+from weft.arrangement.state_store import Files, StateStore, StoredFiles, StoredTotals, among
 from weft.storage.delta_log import DataFile
 from weft.store import local_store
 
@@ -21,7 +22,7 @@ OTHER = pa.table({"c1": ["a"], "n": pa.array([9], pa.int64())})
 def files(folder: Path, *least: tuple[str, int | None]) -> Files:
     """The files of the table ``msgs``, each with the least ts according to the log, or without it."""
     made = [DataFile(local_store(folder) / name, 1, 1, {} if ts is None else {"ts": ts}, {}) for name, ts in least]
-    return {"msgs": ("ts", made)}
+    return {"msgs": StoredFiles("ts", made)}
 
 
 def write(
@@ -61,6 +62,21 @@ def test_the_latest_totals_up_to_an_instant(tmp_path: Path) -> None:
     write(store, 300, OTHER, same)
     assert store.totals("s", 199, same) is None  # two instants are kept
     assert store.totals("other", 999, same) is None
+
+
+@pytest.mark.parametrize(("revised", "valid"), [(None, True), (100, True), (99, False)])
+def test_totals_before_which_an_instant_was_corrected(tmp_path: Path, revised: int | None, valid: bool) -> None:
+    same = {"msgs": StoredFiles("ts", files(tmp_path, ("one", 5))["msgs"].files, 7)}
+    stored(tmp_path)
+    asked: list[tuple[set[int], int]] = []
+
+    def earliest(tables: Collection[int], since: int) -> int | None:
+        asked.append((set(tables), since))
+        return revised
+
+    store = StateStore(tmp_path / "states", earliest)
+    assert (store.totals("s", 100, same) is not None) == valid
+    assert asked == [({7}, 100)]
 
 
 @pytest.mark.parametrize(

@@ -84,17 +84,15 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_the_output_is_that_of_a_local_command(
-    typed: Typed, made: Path, capsys: pytest.CaptureFixture[str], line: str
-) -> None:
-    there = typed(*line.split())
-    capsys.readouterr()
-    code = run(line.split())
-    here = capsys.readouterr()
-    assert (there[0], there[1]) == (code, here.out)
-    if line != "show":  # the usage of a command is drawn in a box on its own terminal
-        assert there[2] == here.err
+def test_the_output_is_that_of_a_local_command(typed: Typed, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in COMMANDS:
+        there = typed(*line.split())
+        capsys.readouterr()
+        code = run(line.split())
+        here = capsys.readouterr()
+        assert (there[0], there[1]) == (code, here.out), line
+        if line != "show":  # the usage of a command is drawn in a box on its own terminal
+            assert there[2] == here.err, line
 
 
 def test_a_query_is_installed_from_a_file_paused_and_removed(typed: Typed) -> None:
@@ -115,26 +113,26 @@ def test_rows_are_appended_from_a_file_and_from_stdin(typed: Typed, monkeypatch:
     assert "2 stored" in typed("append", "votes", "-f", "-")[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("ingest file votes.csv --table votes", "a path on your machine"),
-        ("table attach x /etc", "a path on your machine"),
-        ("source add x --kind csv --at /etc/passwd --key a", "a path on your machine"),
-        ("results q --follow", "--follow works on the machine of the home only"),
-        ("queries --home elsewhere", "--home names a folder"),
-        ("config", "works on the machine of a home"),
-        ("doctor", "works on the machine of a home"),
-        ("init", "works on the machine of a home"),
-        ("serve", "works on the machine of a home"),
-        ("try -f missing.sql", "the file cannot be read"),
-    ],
-)
-def test_what_does_not_work_over_the_network_is_refused(typed: Typed, line: str, words: str) -> None:
-    code, out, err = typed(*line.split())
-    assert (code, out) == (2, "")
-    assert words in err
-    assert "\n  " in err, "the message says what to do"
+REFUSED = {
+    "ingest file votes.csv --table votes": "a path on your machine",
+    "table attach x /etc": "a path on your machine",
+    "source add x --kind csv --at /etc/passwd --key a": "a path on your machine",
+    "results q --follow": "--follow works on the machine of the home only",
+    "queries --home elsewhere": "--home names a folder",
+    "config": "works on the machine of a home",
+    "doctor": "works on the machine of a home",
+    "init": "works on the machine of a home",
+    "serve": "works on the machine of a home",
+    "try -f missing.sql": "the file cannot be read",
+}
+
+
+def test_what_does_not_work_over_the_network_is_refused(typed: Typed) -> None:
+    for line, words in REFUSED.items():
+        code, out, err = typed(*line.split())
+        assert (code, out) == (2, ""), line
+        assert words in err
+        assert "\n  " in err, "the message says what to do"
 
 
 @pytest.mark.parametrize(

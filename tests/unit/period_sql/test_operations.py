@@ -81,7 +81,7 @@ OTHERS: Final = (
     *("array_agg text", "collect_set text", "array_agg whole", "collect_set flag", "collect_set exact"),
 )
 RULES: Final = (
-    *("coalesced", "extended", "subtracted", "subtracted counts", "added up", "greatest"),
+    *("coalesced", "once", "summed", "extended", "subtracted", "subtracted counts", "added up", "greatest"),
     *("running totals of groups", "running totals of everything", "groups from scratch", "everything from scratch"),
     *("other measures of groups", "other measures of everything"),
     *("groups of single instants", "everything at single instants"),
@@ -194,6 +194,14 @@ class Trial:
         yield self.checked("added up", sweep.added_up(counts, width), counted(rows, sum))
         yield self.checked("greatest", sweep.greatest(counts, width), counted(rows, max))
         yield from self.differences()
+        signs = {"plus": (self.case.left, 1), "minus": (self.case.right, -1)}
+        signed = [replace(row, count=n) for name, (each, n) in signs.items() for row in self.given(name, each, width)]
+        sums = {at: Counter({row: 1 for row in there if row[-1]}) for at, there in counted(signed, sum).items()}
+        summed = sweep.summed([(name, n) for name, (_, n) in signs.items()], width, "<> 0")
+        yield self.checked("summed", summed, sums, maximal=True)
+        if width:
+            alone = self.given("alone", [*{row.key[:width]: row for row in self.case.left}.values()], width)
+            yield self.checked("once", sweep.once(f"SELECT {keys} FROM alone", width), once(alone), maximal=True)
         early = self.given("early", [row for row in self.case.left if row.start <= self.case.last], width)
         by = f"INTERVAL '{self.case.by}' MICROSECOND" if self.open_end else str(self.case.by)
         wanted = prolonged(early, self.case.by, self.case.last, open_end=self.open_end)

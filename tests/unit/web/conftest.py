@@ -12,8 +12,15 @@ from starlette.testclient import TestClient
 
 from shown_pages import MARKUP
 from weft.api.weft import Weft
+from weft.web.api_v1 import endpoints
 from weft.web.app import application
 from weft.web.site import Site
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests of the API wait for their jobs, however busy the machine is."""
+    monkeypatch.setattr(endpoints, "PATIENCE_SECONDS", 60.0)
 
 
 @pytest.fixture

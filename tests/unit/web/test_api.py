@@ -10,19 +10,15 @@ import pytest
 from openapi_spec_validator import validate
 from starlette.testclient import TestClient
 
+from imap_server import PASSWORD, imap_server
+from news_server import GROUP, news_server
 from shown_pages import MARKUP
 from weft.api.weft import Weft
-from weft.web.api_v1 import endpoints
 from weft.web.api_v1.operation import Operation
 from weft.web.api_v1.operations import OPERATIONS
 
 API = "/api/v1"
-
-
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests wait for their jobs, however busy the machine is."""
-    monkeypatch.setattr(endpoints, "PATIENCE_SECONDS", 60.0)
+LETTER = "Message-ID: <1@x>\nFrom: a@x.example\nDate: Sun, 01 Mar 2026 07:00:00 +0000\nSubject: Hello\n\nText\n"
 
 
 def got(browser: TestClient, path: str, status: int = 200) -> Any:
@@ -180,7 +176,7 @@ def test_everything_of_a_home_can_be_read(reader: TestClient, full: Weft) -> Non
     assert [each["name"] for each in got(reader, "/synopses")["items"]] == ["all-orders", "dear"]
     assert got(reader, "/ticks")[0]["state"] == "committed"
     assert got(reader, "/synopses/dear") is not None
-    for area in ("views", "sources", "saved", "quarantine", "deliveries", "messages", "jobs"):
+    for area in ("views", "sources", "saved", "quarantine", "deliveries", "messages"):
         assert got(reader, f"/{area}") == {"items": [], "next": None}
 
 
@@ -235,8 +231,7 @@ def test_sources_of_files_and_of_mail_are_added(browser: TestClient, filled: Wef
     assert [(each["name"], each["type"]) for each in columns[:2]] == [("no", "BIGINT"), ("name", "STRING")]
     for folder in ("cur", "new", "tmp"):
         (tmp_path / "Lists" / folder).mkdir(parents=True)
-    letter = "Message-ID: <1@x>\nFrom: a@x.example\nDate: Sun, 01 Mar 2026 07:00:00 +0000\nSubject: Hello\n\nText\n"
-    (tmp_path / "Lists" / "new" / "1772300001.M1P1.host").write_text(letter)
+    (tmp_path / "Lists" / "new" / "1772300001.M1P1.host").write_text(LETTER)
     mail = {"name": "lists", "kind": "maildir", "at": str(tmp_path / "Lists")}
     assert browser.post(f"{API}/sources", json={**mail, "key": ["id"]}).status_code == 422, "mail has none"
     made = browser.post(f"{API}/sources", json=mail)
@@ -244,6 +239,23 @@ def test_sources_of_files_and_of_mail_are_added(browser: TestClient, filled: Wef
     polled = browser.post(f"{API}/sources/lists/poll")
     assert polled.status_code == 200, polled.text
     assert filled.table("lists").rows == 1, polled.text
+
+
+def test_mail_and_news_of_servers_are_added(browser: TestClient, filled: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANA_PASSWORD", PASSWORD)
+    with imap_server() as dovecot, news_server() as inn:
+        dovecot.append(LETTER.encode())
+        article = f"Path: x.example!not-for-mail\nNewsgroups: {GROUP}\n{LETTER.replace('<1@', '<2@')}"
+        inn.offer("<2@x>", article.encode())
+        for kind, place in (("imap", dovecot.uri()), ("nntp", inn.uri())):
+            made = browser.post(f"{API}/sources", json={"name": kind, "kind": kind, "at": place})
+            assert (made.status_code, made.json()["kind"]) == (201, kind), made.text
+            assert PASSWORD not in made.text
+            assert browser.post(f"{API}/sources/{kind}/poll").status_code == 200
+            assert filled.table(kind).rows == 1
+        for kind, place in (("nntp", dovecot.uri()), ("imap", "imap://ana:secret@127.0.0.1/INBOX")):
+            refused = browser.post(f"{API}/sources", json={"name": "other", "kind": kind, "at": place})
+            assert refused.status_code == 422 and "secret" not in refused.text, refused.text
 
 
 def test_a_tick_through_the_api(browser: TestClient, filled: Weft) -> None:

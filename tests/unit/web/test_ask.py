@@ -9,10 +9,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, field, sent
+from weft.api.standing import NewQuery
 from weft.api.weft import Weft
-from weft.errors import NotFound, WeftError
+from weft.errors import NotFound, SqlError, WeftError
 from weft.rights.principal import Principal
+from weft.sql.lower.foreign import translate
 from weft.web.checks import Checks
+from weft.web.pages.ask import DIALECTS
 
 SQL = "SELECT o.id, o.total FROM orders o WHERE o.total > 50"
 FORM = "SELECT o.id FROM orders o WHERE o.total > {{least}} AND o.customer <> {{but}}"
@@ -83,6 +86,29 @@ def test_a_query_is_installed(browser: TestClient, filled: Weft) -> None:
     assert "already a query" in ask(browser, "install", name="large")
 
 
+def test_a_text_in_another_dialect(browser: TestClient, filled: Weft) -> None:
+    assert tuple(DIALECTS) == translate.DIALECTS
+    text = 'SELECT "o"."id" FROM orders o WHERE o.total > 50'
+    assert "This does not work" in ask(browser, "explain", text)
+    shown = ask(browser, "explain", text, dialect="duckdb")
+    assert "An answer appears" in shown and '<option value="duckdb" selected>' in shown
+    token = field(browser.get("/ask").text)
+    wrong = {"csrf": token, "sql": text.replace("o.total", "o.totl"), "dialect": "duckdb"}
+    [problem] = browser.post("/ask/check", data=wrong).json()["problems"]
+    assert (problem["line"], problem["column"]) == (1, text.index("total") + 1)
+    assert "a form is in Spark" in ask(
+        browser, "save", FORM, name="f", type_least="int", type_but="int", dialect="tsql"
+    )
+    assert "is not a dialect" in ask(browser, "explain", text, dialect="x")
+    assert "is installed" in ask(browser, "install", text, name="cast", dialect="duckdb")
+    assert text in filled.show("cast").query.sql
+    queries = [NewQuery("a", SQL), NewQuery("b", text, dialect="duckdb"), NewQuery("c", SQL)]
+    assert [each.sql for each in filled.install_all(queries)] == [SQL, filled.show("cast").query.sql, SQL]
+    with pytest.raises(SqlError, match="totl") as caught:
+        filled.install_all([NewQuery("d", wrong["sql"], dialect="duckdb")])
+    assert caught.value.where == f"the query d, line 1, column {text.index('total') + 1}"
+
+
 def test_parameters_get_types_and_values_and_the_text_is_saved(browser: TestClient, filled: Weft) -> None:
     shown = ask(browser, "explain", FORM)
     assert "Choose their types" in shown
@@ -96,6 +122,9 @@ def test_parameters_get_types_and_values_and_the_text_is_saved(browser: TestClie
     assert_safe(browser.get("/saved").text)
     assert "already a saved query" in ask(browser, "save", FORM, name="form", **given)
     assert "is saved" in ask(browser, "save", FORM, name="form", replace="on", **given)
+    bare = {name: value for name, value in given.items() if name.startswith("type_")}
+    assert "is saved" in ask(browser, "save", FORM, name="bare", **bare)
+    assert filled.saved_query("bare").parameters[0].default is None
 
 
 def test_a_form_is_filled_in_and_installed(browser: TestClient, filled: Weft) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,24 @@ def test_the_key_is_kept_where_only_the_owner_reads_it(weft: Weft) -> None:
     file = weft.home / "page.key"
     assert keys == [file.read_text()] * 2
     assert file.stat().st_mode & 0o077 == 0
-    file.write_text("")
-    with pytest.raises(Refused, match="key of the page is damaged"), page_served(weft, Address(port=0)):
-        pass
+    assert not list(weft.home.glob(".page.key*"))
+    for damaged in (b"", keys[0][:9].encode(), bytes(range(128, 171))):
+        file.write_bytes(damaged)
+        with pytest.raises(Refused, match="key of the page is damaged"), page_served(weft, Address(port=0)):
+            pass
+
+
+def test_a_key_that_is_half_written_is_no_key(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "fsync", crash)
+        with page_served(weft, Address(port=0)):
+            pass
+    assert not (weft.home / "page.key").exists()
+    with page_served(weft, Address(port=0)) as address:
+        assert address.page_key == (weft.home / "page.key").read_text()
 
 
 def _request(weft: Weft, peer: str, *forwarded: str) -> Request:
@@ -77,6 +93,8 @@ def _request(weft: Weft, peer: str, *forwarded: str) -> Request:
 @pytest.mark.parametrize(
     ("peer", "forwarded", "found"),
     [
+        ("127.0.0.1", ("192.0.2.7:51234",), "192.0.2.7"),
+        ("127.0.0.1", ("[2001:db8::1]:443, 10.0.0.2:80",), "2001:db8::1"),
         ("192.0.2.1", ("198.51.100.7",), "192.0.2.1"),
         ("127.0.0.1", (), "127.0.0.1"),
         ("127.0.0.1", ("198.51.100.7",), "198.51.100.7"),

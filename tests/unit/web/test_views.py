@@ -49,3 +49,20 @@ def test_a_source_that_is_gone_is_shown(browser: TestClient, tracked: Weft, tmp_
     polled = sent(browser, "/tables/staff/poll", browser.get("/tables/staff").text)
     assert "staff.csv" in polled
     assert "The last poll failed" in browser.get("/tables/staff").text
+
+
+def test_many_periods_are_counted_but_not_read(browser: TestClient, weft: Weft, tmp_path: Path) -> None:
+    """The slider spans all periods, although only the first are drawn."""
+    rows = tmp_path / "many.csv"
+    rows.write_text("id\n" + "".join(f"{n:03}\n" for n in range(200)))
+    weft.add_source("many", "csv", rows, "id")
+    weft.poll_source("many", now="2026-03-01")
+    rows.write_text("id\n" + "".join(f"{n:03}\n" for n in range(150)))
+    weft.poll_source("many", now="2026-03-05")
+    for instant, held, shown in (("2026-03-02", 200, 60), ("2026-03-05", 150, 60)):
+        page = browser.get("/views/many", params={"t": instant}).text
+        assert f"<b>{held} rows</b>" in page and f"the first {shown} of them" in page
+        assert "The first 60 of 200 periods" in page and page.count("<rect") == 60
+        assert 'datetime="2026-03-01T00:00:00Z"' in page
+    bounds = weft.history("many", held_at="2026-03-06", limit=1).bounds
+    assert bounds is not None and bounds[1] is None and len(weft.history("many", limit=3).stretches) == 3

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from weft.algebra.schema import DataType
 from weft.api.portable.access import AccessPlan, Step
-from weft.api.portable.channels import ChannelPlan, new_query
+from weft.api.portable.channels import ChannelPlan, installable, new_query
 from weft.api.portable.described import (
     Definitions,
     Described,
@@ -297,14 +297,16 @@ class _Planning:
 
     def _compile(self, wanted: DescribedQuery, present: DescribedQuery | None) -> None:
         schemas = self._trial.for_query(wanted.sql)
+        saved_id = self._trial.saved_id(_with_new_origin(wanted, present).saved)
         if present is None:
             channels = tuple(each.to for each in self._channels.of_new(wanted).channels)
-            self._trial.add_query(accepted(self._home, replace(new_query(wanted), to=channels), schemas))
+            new = replace(new_query(wanted, saved_id), to=channels)
+            self._trial.add_query(accepted(self._home, new, schemas))
             return
         if _text(wanted) != _text(present):
             record = self._records[folded(wanted.name)]
             _refuse_synopsis(wanted, present)
-            query = _replacing(wanted, present)
+            query = _replacing(new_query(wanted, saved_id), wanted, present)
             self._trial.replace_query(record.query_id, require_replaceable(self._home, query, record, schemas))
         elif self._removed != Definitions():
             defined(self._home, new_query(replace(wanted, start="start")), schemas)
@@ -319,16 +321,18 @@ class _Planning:
     def _changed(self, wanted: DescribedQuery, present: DescribedQuery, record: QueryRecord) -> Iterator[Change]:
         if _text(wanted) != _text(present):
             action = "text replaced" if wanted.sql != present.sql else "settings changed"
-            change = partial(replace_text, self._home, _replacing(wanted, present))
-            yield Change(
-                "query", record.name, action, differences(wanted, present, ("user", "every_us", "start")), change
-            )
+            differing = differences(wanted, present, ("user", "every_us", "start", "saved"))
+            yield Change("query", record.name, action, differing, partial(self._replace, wanted, present))
         for action, detail, carry_out in self._channels.changed(wanted, record):
             yield Change("query", record.name, action, detail, carry_out)
         if wanted.paused and record.state == "active":
             yield Change("query", record.name, "paused", "", partial(pause, self._home, record.name))
         if not wanted.paused and record.state == "paused":
             yield Change("query", record.name, "resumed", "", partial(resume, self._home, record.name, skip=False))
+
+    def _replace(self, wanted: DescribedQuery, present: DescribedQuery) -> None:
+        query = installable(self._home, _with_new_origin(wanted, present))
+        replace_text(self._home, _replacing(query, wanted, present))
 
     def _ended(self, wanted: DescribedQuery) -> Iterator[Change]:
         record = self._records.get(folded(wanted.name))
@@ -353,7 +357,7 @@ class _Planning:
 def _text(query: DescribedQuery) -> tuple[object, ...]:
     """Return what ``install --replace`` can change, and what makes a synopsis."""
     how = (query.language, query.keep, query.discard_history, query.duplicates)
-    return (query.sql, query.user, query.every_us, query.start, how)
+    return (query.sql, query.user, query.every_us, query.start, query.saved, how)
 
 
 def _refuse_synopsis(wanted: DescribedQuery, present: DescribedQuery) -> None:
@@ -365,12 +369,21 @@ def _refuse_synopsis(wanted: DescribedQuery, present: DescribedQuery) -> None:
 
 
 def _kept(wanted: DescribedQuery, present: DescribedQuery | None) -> DescribedQuery:
-    """Complete a query with what the folder leaves to the home."""
-    return wanted if present is None else replace(wanted, user=wanted.user or present.user)
+    """Complete a query with what the folder leaves to the home.  Another text has another origin."""
+    if present is None:
+        return wanted
+    if wanted.saved is None or folded(wanted.saved) == folded(present.saved or ""):
+        wanted = replace(wanted, saved=present.saved if wanted.saved or wanted.sql == present.sql else None)
+    return replace(wanted, user=wanted.user or present.user)
 
 
-def _replacing(wanted: DescribedQuery, present: DescribedQuery) -> NewQuery:
-    query = new_query(wanted)
+def _with_new_origin(wanted: DescribedQuery, present: DescribedQuery | None) -> DescribedQuery:
+    """Leave out the origin that the home knows.  Its saved query may be gone."""
+    known = present is not None and (wanted.sql, wanted.saved) == (present.sql, present.saved)
+    return replace(wanted, saved=None) if known else wanted
+
+
+def _replacing(query: NewQuery, wanted: DescribedQuery, present: DescribedQuery) -> NewQuery:
     return replace(query, to=(), start=None if wanted.start == present.start else wanted.start)
 
 

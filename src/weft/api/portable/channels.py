@@ -20,8 +20,11 @@ Step = tuple[str, str, Callable[[], object]]
 """An action, its detail, and the function that carries it out."""
 
 
-def new_query(query: DescribedQuery) -> NewQuery:
-    """Return a query as ``Weft.install`` takes it, without channels.  No setting of the home replaces a value."""
+def new_query(query: DescribedQuery, saved_id: int | None = None) -> NewQuery:
+    """Return a query as ``Weft.install`` takes it, without channels.  No setting of the home replaces a value.
+
+    ``saved_id`` is the ID of the saved query that was filled in.
+    """
     return NewQuery(
         query.name,
         query.sql,
@@ -34,7 +37,13 @@ def new_query(query: DescribedQuery) -> NewQuery:
         query.allow_unbounded,
         query.discard_history,
         query.duplicates,
+        saved_id=saved_id,
     )
+
+
+def installable(home: OpenHome, query: DescribedQuery) -> NewQuery:
+    """Return a query as ``new_query`` does once its saved query is there.  Raise NotFound if that is missing."""
+    return new_query(query, None if query.saved is None else home.seen().saved(query.saved).saved_id)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class NewChannels:
         for each in self.channels:
             groups.setdefault((each.digest, each.zone), []).append(each.to)
         (digest, zone), first = next(iter(groups.items()), ((None, None), ["cursor"]))
-        new = replace(new_query(self.query), to=tuple(first), digest=digest, zone=zone)
+        new = replace(installable(self.home, self.query), to=tuple(first), digest=digest, zone=zone)
         install(self.home, new)
         delivering = Delivering(self.home)
         for (digest, zone), channels in [*groups.items()][1:]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from weft.algebra.form_parameter import FormParameter
@@ -49,7 +49,8 @@ class DescribedChannel:
 class DescribedQuery:
     """A standing query.  The fields have the meanings of the parameters of ``Weft.install``.
 
-    ``every_us`` is the interval in microseconds (None: each tick).
+    ``every_us`` is the interval in microseconds (None: each tick).  ``saved`` is the name of the saved query that was
+    filled in.
     """
 
     name: str
@@ -63,6 +64,7 @@ class DescribedQuery:
     allow_unbounded: bool = False
     discard_history: bool = False
     duplicates: bool = False
+    saved: str | None = None
     channels: tuple[DescribedChannel, ...] = ()
 
 
@@ -134,8 +136,12 @@ def described(home: OpenHome) -> Definitions:
         channels.setdefault(each.query_id, []).append(each)
     plans = {each.plan_id: each for each in catalog.queries.plans()}
     keys = {table.table_id: table.keys for table in catalog.tables.all()}
+    saved = {each.saved_id: each.name for each in catalog.saved.all()}
     return Definitions(
-        tuple(_query(home, q, plans[q.plan_id], channels.get(q.query_id, [])) for q in _sorted(catalog.queries.all())),
+        tuple(
+            replace(_query(home, q, plans[q.plan_id], channels.get(q.query_id, [])), saved=saved.get(q.saved_id or 0))
+            for q in _sorted(catalog.queries.all())
+        ),
         tuple(_view(each) for each in _sorted(catalog.views.known())),
         tuple(_source(s, keys[s.table_id]) for s in _sorted(catalog.sources.all()) if s.kind != ATTACHED),
         tuple(

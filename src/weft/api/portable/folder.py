@@ -145,6 +145,7 @@ def _query_values(query: DescribedQuery) -> dict[str, Any]:
         "language": None if query.language == "sql" else query.language,
         "keep": None if query.keep == "history" else query.keep,
         **{flag: getattr(query, flag) for flag in _FLAGS},
+        "saved": query.saved,
     }
 
 
@@ -318,6 +319,7 @@ def _query(file: Path, values: _Values) -> DescribedQuery:
         start,
         language=language,
         keep=keep,
+        saved=values.text("saved"),
         channels=tuple(sorted(map(_channel, values.inner("channel")), key=lambda each: each.to)),
         **{flag: values.flag(flag) for flag in _FLAGS},
     )

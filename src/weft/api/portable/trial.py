@@ -13,7 +13,7 @@ from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.api.acting import require_owner_rights
 from weft.api.portable.described import Definitions
-from weft.catalog.naming import folded, query_name
+from weft.catalog.naming import folded, not_found, query_name
 from weft.catalog.records import SAVED, QueryDefinition, results_schema, table_schema
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
@@ -35,8 +35,9 @@ class Trial:
         self._tables = {table.name: table.schema for table in home.catalog.tables.known()}
         self._gone = {folded(view.name) for view in removed.views}
         self._gone |= {folded(f"results.{query.name}") for query in removed.queries}
-        self._gone |= {folded(f"{SAVED}.{saved.name}") for saved in removed.saved}
-        self._saved = {f"{SAVED}.{saved.name}" for saved in home.catalog.saved.all()}
+        without = {folded(each.name) for each in removed.saved}
+        stay = (each for each in home.catalog.saved.all() if folded(each.name) not in without)
+        self._saved = {each.name: each.saved_id for each in stay}
         self._stored: dict[str, TableSchema] = {}
         self._defined: dict[str, TableSchema] = {}
         self._ids = count(_FIRST_ID)
@@ -94,8 +95,18 @@ class Trial:
         self._reads[query_id], self._names[query_id] = definition.reads, definition.name
 
     def add_saved(self, name: str) -> None:
-        """Add a saved query, over which there may be rights."""
-        self._saved.add(f"{SAVED}.{name}")
+        """Add a saved query, over which there may be rights and from which queries may come."""
+        if folded(name) not in map(folded, self._saved):
+            self._saved[name] = next(self._ids)
+
+    def saved_id(self, name: str | None) -> int | None:
+        """Return the ID of a saved query, which is preliminary for a new one.  Raise NotFound."""
+        if name is None:
+            return None
+        found = next((key for known, key in self._saved.items() if folded(known) == folded(name)), None)
+        if found is None:
+            raise not_found("saved query", name, self._saved)
+        return found
 
     def replace_query(self, query_id: int, definition: QueryDefinition) -> None:
         """Note what the new text of a query reads.  Raise NotAllowed if its owner lacks a right."""
@@ -112,8 +123,7 @@ class Trial:
     def names(self) -> set[str]:
         """Return the names of all tables, views, results and saved queries, as rights name them."""
         results = {f"results.{name}" for key, name in self._names.items() if key in self._reads}
-        saved = {each for each in self._saved if folded(each) not in self._gone}
-        return {*self.for_view(), *results, *saved}
+        return {*self.for_view(), *results, *(f"{SAVED}.{name}" for name in self._saved)}
 
     def require_no_circle(self) -> None:
         """Raise Conflict if a query would read its own results, directly or indirectly."""

@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Join, Output, Project, Select, Values
+from weft.algebra.relation import Join, Output, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import TRUE, Cast, ColumnRef
 from weft.algebra.schema import Column
-from weft.algebra.temporal import Difference, Semijoin, Temporal, attributes, union
+from weft.algebra.temporal import Deleted, Difference, Inserted, Semijoin, Temporal, attributes, union
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,11 +32,14 @@ class Delta:
 
     If ``pure`` is true, the delta deletes full tuples and inserts only tuples that were absent.  A pure delta never
     extends or shortens the period set of a tuple (conditions (ii) and (iii) of Theorem 4.3).
+
+    ``after`` is E − ∇E ∪ ΔE as an expression over the new states of the base relations, if it is known.
     """
 
     deleted: Temporal | None = None
     inserted: Temporal | None = None
     pure: bool = False
+    after: Temporal | None = None
 
     @property
     def empty(self) -> bool:
@@ -73,6 +76,11 @@ def applied(old: Temporal, delta: Delta) -> Temporal:
     return new
 
 
+def state_after(old: Temporal, delta: Delta) -> Temporal:
+    """Return E − ∇E ∪ ΔE, over the new states of the base relations if possible."""
+    return delta.after or applied(old, delta)
+
+
 def followed_by(first: Delta, then: Delta) -> Delta:
     """Return the net effect of a first delta ∇'', Δ'' and a second delta ∇', Δ' (section 4.3).
 
@@ -88,6 +96,28 @@ def followed_by(first: Delta, then: Delta) -> Delta:
         plus(minus(first.inserted, then.deleted), then.inserted),
         first.pure and then.pure,
     )
+
+
+def at_once(deltas: Iterable[Delta]) -> Delta:
+    """Return the delta that deletes what any of the deltas deletes, and inserts what any of them inserts."""
+    total = NOTHING
+    for each in deltas:
+        total = Delta(plus(total.deleted, each.deleted), plus(total.inserted, each.inserted), total.pure and each.pure)
+    return total
+
+
+def changed_table(relation: Temporal) -> Scan | None:
+    """Return R if the relation is ``applied(R, …)`` with insertions, the state of a base relation after the change.
+
+    If the change has no deletions at all, R ∪ ΔR is this state, too.
+    """
+    match relation:
+        case Union(inputs=(Difference(left=Scan() as base, right=Deleted(base=other)), Inserted(base=same))):
+            return base if base == other == same else None
+        case Union(inputs=(Scan() as base, Inserted(base=same))):
+            return base if base == same else None
+        case _:
+            return None
 
 
 def pure(old: Temporal, delta: Delta) -> Delta:

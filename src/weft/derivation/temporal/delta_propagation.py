@@ -15,12 +15,13 @@ If the date of a change is t_now, the refresh of the view to t_now comes before 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from weft.algebra.relation import Scan, Values
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import Deleted, Inserted, Temporal
-from weft.derivation.temporal.delta import NOTHING, Delta, followed_by
+from weft.derivation.temporal.delta import NOTHING, Delta, applied, followed_by, state_after
 from weft.derivation.temporal.judging import state_at_refresh
 from weft.derivation.temporal.rules import DerivationTrace, operands, propagate, refresh, with_operand
 
@@ -37,14 +38,20 @@ def change_delta(
     lacks "insertions", every ΔR is empty.  Raise DerivationError for an operator without a rule, such as ⋉ or FR.
     """
     if isinstance(relation, Scan) and relation.table in tables:
-        return Delta(
+        delta = Delta(
             Deleted(relation) if "deletions" in kinds else None,
             Inserted(relation) if "insertions" in kinds else None,
         )
+        return replace(delta, after=applied(relation, delta))
     if isinstance(relation, (Scan, Values)):
         return NOTHING
     deltas = tuple(change_delta(part, tables, trace, kinds) for part in operands(relation))
-    return NOTHING if all(delta.empty for delta in deltas) else propagate(relation, deltas, trace)
+    if all(delta.empty for delta in deltas):
+        return NOTHING
+    after: Temporal = relation
+    for position, part in enumerate(operands(relation)):
+        after = with_operand(after, position, state_after(part, deltas[position]))
+    return replace(propagate(relation, deltas, trace), after=after)
 
 
 def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
@@ -59,4 +66,5 @@ def refresh_delta(relation: Temporal, trace: DerivationTrace) -> Delta:
     for position, part in enumerate(operands(relation)):
         below = with_operand(below, position, state_at_refresh(part))
     by_time = refresh(below, trace)
-    return by_time if all(each.empty for each in deltas) else followed_by(by_time, propagate(below, deltas, trace))
+    both = by_time if all(each.empty for each in deltas) else followed_by(by_time, propagate(below, deltas, trace))
+    return replace(both, after=relation)

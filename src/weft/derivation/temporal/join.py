@@ -5,6 +5,12 @@
     (c.11), (c.15) ⋈_p(…, Ri − ∇Ri, …) = ⋈_p(…, Ri, …) − ⋈_p(…, ∇Ri, …)
     (c.12), (c.16) ⋈_p(…, Ri ∪ ΔRi, …) = ⋈_p(…, Ri, …) ∪ ⋈_p(…, ΔRi, …)
 
+If several inputs change at once, with Ri' = Ri − ∇Ri ∪ ΔRi, each term reads only old states or only new states:
+
+    ∇⋈_p = ∪_i ⋈_p(R1, …, ∇Ri, …, Rn)        Δ⋈_p = ∪_i ⋈_p(R1', …, ΔRi, …, Rn')
+
+One change after the other would also read states between the two, and subtract the terms from one another.
+
 If p mentions NOW or a period set, (c.13) to (c.16) require pure deltas (Theorem 4.3) and return pure deltas.  (c.9) to
 (c.12) return pure deltas if the deltas of all inputs are pure.  As time passes, for E, E1 … En as of t:
 
@@ -13,7 +19,7 @@ If p mentions NOW or a period set, (c.13) to (c.16) require pure deltas (Theorem
 
 Section 4.3.2 rewrites (r.7) in this form.  If p does not mention time, the delta is empty: (r.4) for σ, (r.5) for ⋈.
 
-Proof: proofs/TemporalViews.v: c_9, c_10, c_11, c_12, c_13, c_14, c_15, c_16, r_6, r_7.
+Proof: proofs/TemporalViews.v: c_9, c_10, c_11, c_12, c_13, c_14, c_15, c_16, joins_at_once, tuples_at_once, r_6, r_7.
 
 >>> from weft.algebra.temporal import Deleted, Inserted
 >>> from shown_temporal import ENDED, PAIRED, R, S, words
@@ -31,10 +37,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from weft.algebra.relation import Join, Select
-from weft.algebra.temporal import Selection, Temporal, mentions_time
-from weft.derivation.temporal.delta import NOTHING, Delta
+from weft.algebra.temporal import Selection, Temporal, inputs, mentions_time, over
+from weft.derivation.temporal.delta import NOTHING, Delta, at_once, minus, state_after
 from weft.derivation.temporal.refresh_terms import refresh_predicates
-from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, stepwise, with_operand
+from weft.derivation.temporal.rules import DerivationTrace, propagate, purified, refresh, with_operand
 
 
 def c11(node: Selection, position: int, deleted: Temporal) -> Delta:
@@ -48,8 +54,10 @@ def c12(node: Selection, position: int, inserted: Temporal) -> Delta:
 
 
 def propagate_join(node: Selection, deltas: tuple[Delta, ...], trace: DerivationTrace) -> Delta:
-    """Apply (c.11) and (c.12) to each input in turn, or (c.15) and (c.16) to pure deltas if p mentions time (Theorem
-    4.3).  The numbers for σ are (c.9) and (c.10), or (c.13) and (c.14).
+    """Apply (c.11) to all deletions and (c.12) to all insertions.
+
+    If p mentions time, apply (c.15) and (c.16) to pure deltas (Theorem 4.3).  For σ, apply (c.9) and (c.10), or (c.13)
+    and (c.14).
     """
     of_time, joins = mentions_time(node.predicate), isinstance(node.input, Join)
     pure_deltas = purified(node, deltas, trace) if of_time else deltas
@@ -60,7 +68,18 @@ def propagate_join(node: Selection, deltas: tuple[Delta, ...], trace: Derivation
         (True, True): ("c.15", "c.16"),
     }[of_time, joins]
     pure = all(each.pure for each in pure_deltas)
-    return stepwise(node, pure_deltas, ((deleting, _without), (inserting, _with)), trace, pure=pure)
+    new = over(node, tuple(map(state_after, inputs(node), deltas)))
+    left = over(
+        node, tuple(minus(part, each.deleted) or part for part, each in zip(inputs(node), pure_deltas, strict=True))
+    )
+    made = []
+    for n, each in enumerate(pure_deltas):
+        if each.deleted is not None:
+            made.append(trace.record(deleting, node, each.deleted, replace(c11(node, n, each.deleted), pure=pure)))
+    for n, each in enumerate(pure_deltas):
+        if each.inserted is not None:
+            made.append(trace.record(inserting, left, each.inserted, replace(c12(new, n, each.inserted), pure=pure)))
+    return at_once(made)
 
 
 def refresh_join(node: Selection, trace: DerivationTrace) -> Delta:
@@ -76,14 +95,6 @@ def refresh_join(node: Selection, trace: DerivationTrace) -> Delta:
         pure=True,
     )
     return trace.record(rule, node, None, delta)
-
-
-def _without(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
-    return c11(node, position, part)
-
-
-def _with(node: Selection, position: int, part: Temporal, current: Temporal) -> Delta:
-    return c12(node, position, part)
 
 
 propagate.register(Select, propagate_join)

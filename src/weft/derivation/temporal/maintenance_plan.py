@@ -8,20 +8,24 @@ To bring a view from its last refresh t to t_now, a runtime takes the following 
    The runtime supplies ∇R and ΔR (∇R − R = ∅, ΔR ∩ R = ∅), and ``:changed_from``, their first instant.  Apply the
    result.
 3. Apply ∇R and ΔR to the tables themselves.
+
+Where the rules read the value of the view before the change, such as π(R) in (c.8) and Π(R) in (c.17), the stored view
+has this value, and no rows of R are read (``with_own_rows``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 
-from weft.algebra.relation import Scan, Select
+from weft.algebra.relation import Grouped, Output, Project, Scan, Select
 from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import Semijoin, Temporal, each, inputs
-from weft.derivation.temporal.delta import Delta
+from weft.algebra.temporal import Semijoin, Temporal, attributes, each, inputs, over
+from weft.derivation.temporal.delta import Delta, changed_table, renamed
 from weft.derivation.temporal.delta_propagation import BOTH, Kind, change_delta, refresh_delta
+from weft.derivation.temporal.judging import state_at_refresh
 from weft.derivation.temporal.measures import maintainable_form
 from weft.derivation.temporal.refresh_terms import is_window
 from weft.derivation.temporal.rules import DerivationStep, DerivationTrace, Dropped
@@ -71,6 +75,15 @@ class Maintenance:
     """The maintenance of one view, where ``view`` is the view's expression in ``maintainable_form``."""
 
     view: Temporal
+    own: TableSchema | None = None
+    """The table of the stored view, if its rows may be read in place of the rows of tables."""
+
+    def with_own_rows(self, own: TableSchema) -> Maintenance:
+        """Return the maintenance that reads the stored view ``own`` where a rule reads the view before the change.
+
+        A refresh reads the view as stored at t.  A change reads the view after the refresh to t_now.
+        """
+        return _with_own_rows(self, own)
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
@@ -92,7 +105,7 @@ class Maintenance:
         Raise DerivationError for an operator without a rule.
         """
         trace = DerivationTrace()
-        return _derived(refresh_delta(self.view, trace), trace)
+        return _derived(self, refresh_delta(self.view, trace), trace, at_refresh=True)
 
 
 @lru_cache(maxsize=1_000)
@@ -104,14 +117,53 @@ def maintenance(expression: Temporal) -> Maintenance:
 @lru_cache(maxsize=1_000)
 def _changed(plan: Maintenance, tables: frozenset[TableSchema], kinds: frozenset[Kind]) -> Derived:
     trace = DerivationTrace()
-    return _derived(change_delta(plan.view, tables, trace, kinds), trace)
+    return _derived(plan, change_delta(plan.view, tables, trace, kinds), trace)
 
 
-def _derived(delta: Delta, trace: DerivationTrace) -> Derived:
-    gone, came = (
-        None if part is None else push_timeslices(reduce_by_semijoins(part)) for part in (delta.deleted, delta.inserted)
-    )
+@lru_cache(maxsize=1_000)
+def _with_own_rows(plan: Maintenance, own: TableSchema) -> Maintenance:
+    return replace(plan, own=own)
+
+
+def _derived(plan: Maintenance, delta: Delta, trace: DerivationTrace, *, at_refresh: bool = False) -> Derived:
+    gone, came = delta.deleted, delta.inserted
+    for part, stored in () if plan.own is None else stored_parts(plan.view, plan.own):
+        before = state_at_refresh(part) if at_refresh else part
+        gone, came = (each and replaced(each, before, stored) for each in (gone, came))
+    gone, came = (part and push_timeslices(reduce_by_semijoins(part)) for part in (gone, came))
     return Derived(gone, came, delta, tuple(trace.steps), tuple(trace.dropped))
+
+
+def stored_parts(view: Temporal, own: TableSchema) -> tuple[tuple[Temporal, Temporal], ...]:
+    """Return the parts of the view whose rows the table ``own`` has, each with an expression over the table.
+
+    One part is the view itself, which the rules of π, ∪ and EX read.  If the columns of the view are all groups and
+    measures of an aggregation, the other is the aggregation.  The result is empty if a column has another type.
+    """
+    table = Scan(own, "V")
+    rows = attributes(table)
+    if [ref.type for ref in rows] != [ref.type for ref in attributes(view)]:
+        return ()
+    whole = (view, renamed(table, view))
+    if not isinstance(view, Project) or not isinstance(view.input, Grouped):
+        return (whole,)
+    places = dict(zip((each.value for each in view.outputs), rows, strict=True))
+    if places.keys() != set(attributes(view.input)) or any(one.type != other.type for one, other in places.items()):
+        return (whole,)
+    outputs = tuple(Output(ref.column, places[ref]) for ref in attributes(view.input))
+    return whole, (view.input, Project(table, view.input.alias, outputs))
+
+
+def replaced(relation: Temporal, part: Temporal, other: Temporal) -> Temporal:
+    """Replace each occurrence of ``part`` in an expression by ``other``."""
+    made = {part: other}
+
+    def change(old: Temporal) -> Temporal:
+        if old not in made:
+            made[old] = over(old, tuple(map(change, inputs(old))))
+        return made[old]
+
+    return change(relation)
 
 
 def _read(relation: Temporal) -> frozenset[Scan]:
@@ -120,16 +172,21 @@ def _read(relation: Temporal) -> frozenset[Scan]:
 
 def _read_whole(relation: Temporal) -> frozenset[Scan]:
     """Return the base relations that are neither on the left of ⋉ nor under a window of first or last instants."""
-    whole = {relation}
-    for part in _parts(relation):
-        match part:
-            case Semijoin(right=right):
-                whole.add(right)
-            case Select(predicate=predicate) if is_window(predicate):
-                pass
-            case _:
-                whole.update(inputs(part))
-    return frozenset(part for part in whole if isinstance(part, Scan))
+    whole: set[Scan] = set()
+    waiting: dict[tuple[Temporal, bool], None] = {(relation, True): None}
+    for part, directly in (pairs := [*waiting]):
+        base = part if isinstance(part, Scan) else changed_table(part)
+        if base is not None:
+            whole |= {base} if directly else set()
+            continue
+        limited = isinstance(part, Select) and is_window(part.predicate)
+        below = [(each, not limited) for each in inputs(part)]
+        if isinstance(part, Semijoin):
+            below = [(part.left, False), (part.right, True)]
+        new = [each for each in below if each not in waiting]
+        waiting |= dict.fromkeys(new)
+        pairs += dict.fromkeys(new)
+    return frozenset(whole)
 
 
 def _parts(relation: Temporal) -> tuple[Temporal, ...]:

@@ -15,7 +15,7 @@ If the predicate of an operator mentions period sets, the deltas of its inputs a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any, TypeAlias
 
@@ -91,25 +91,23 @@ def stepwise(
     deltas: tuple[Delta, ...],
     rules: tuple[tuple[str, Rule], tuple[str, Rule]],
     trace: DerivationTrace,
-    *,
-    pure: bool = False,
 ) -> Delta:
-    """Apply the rules to the deletions and the insertions of each input in turn.
+    """Apply the rules to the deletions of all inputs, then to the insertions of all inputs.
 
-    ``rules`` has a pair (number, rule) for ∇, and a pair for Δ.  If ``pure`` is true, the rules return pure deltas.
+    In this order, no input has a part of the result deleted that another input has inserted before.  ``rules`` has a
+    pair (number, rule) for ∇, and a pair for Δ.
     """
     total, now = NOTHING, operator
-    for position, delta in enumerate(deltas):
-        old = operands(now)[position]
-        for part, (number, rule) in zip((delta.deleted, delta.inserted), rules, strict=True):
+    for number, rule in rules:
+        for position, delta in enumerate(deltas):
+            deleting = rule is rules[0][1]
+            part = delta.deleted if deleting else delta.inserted
             if part is None:
                 continue
-            name = _named(number, position)
-            result = replace(rule(now, position, part, applied(operator, total)), pure=pure)
-            total = followed_by(total, trace.record(name, now, part, result))
-            single = Delta(part, None) if rule is rules[0][1] else Delta(None, part)
-            old = applied(old, single)
-            now = with_operand(now, position, old)
+            result = rule(now, position, part, applied(operator, total))
+            total = followed_by(total, trace.record(_named(number, position), now, part, result))
+            single = Delta(part, None) if deleting else Delta(None, part)
+            now = with_operand(now, position, applied(operands(now)[position], single))
     return total
 
 

@@ -16,7 +16,8 @@ In a refresh, the module limits X to the tuples that can have changed (``refresh
 
 The result of ``limited`` may have other rows too, so each use above also tests the equality.  Each row keeps its full
 period set, so the limitation does not change predicates over periods.  Each base relation becomes Semijoin(Scan, …),
-and storage computes the semijoin by a look-up.
+and storage computes the semijoin by a look-up.  So does R − ∇R ∪ ΔR, the state of a base
+relation after the change.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from weft.algebra.temporal import (
     over,
     union,
 )
+from weft.derivation.temporal.delta import changed_table
 from weft.derivation.temporal.judging import conjunction
 from weft.derivation.temporal.refresh_terms import (
     Crossing,
@@ -220,6 +222,8 @@ class _Reduction:
         if self.small(relation) or not on:
             return self.narrowed(relation)
         match relation:
+            case Union() if changed_table(relation) is not None:
+                return Semijoin(relation, given, on)
             case Select():
                 return self._join(_merged(relation), given, on)
             case Extension() | Fragment():

@@ -26,6 +26,7 @@ from weft.algebra import temporal
 from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import CHANGED_FROM, Call, Scalar, minus
 from weft.algebra.schema import TIMESTAMP
+from weft.derivation.temporal.delta import changed_table
 
 
 def push_timeslices(relation: temporal.Temporal) -> temporal.Temporal:
@@ -108,6 +109,8 @@ class Bounding:
     def _cut(self, relation: temporal.Temporal, first: Scalar) -> temporal.Temporal:
         match relation:
             case Scan() | temporal.Semijoin(left=Scan()):
+                return temporal.Fragment(relation, first)
+            case Union() | temporal.Semijoin() if changed_table(getattr(relation, "left", relation)) is not None:
                 return temporal.Fragment(relation, first)
             case temporal.Deleted() | temporal.Inserted() | Values() | temporal.Fragment():
                 return relation

@@ -48,6 +48,10 @@ class DuckdbEngine(TemporalSql):
             raise BeyondBounds(f"its intermediate results have more than {int(self.most):,} rows")
         return self.sizes[name] > 0
 
+    def size(self, name: str) -> int | None:
+        """Return the number of rows of a stored table."""
+        return self.sizes.get(name)
+
     def drop(self, name: str) -> None:
         """Drop a table."""
         super().drop(name)

@@ -45,6 +45,9 @@ class Engine(Protocol):
     def table(self, name: str, sql: str) -> bool:
         """Create the table ``name`` from a query. Return False if the table certainly has no rows."""
 
+    def size(self, name: str) -> int | None:
+        """Return the number of rows of a stored table, or None if only a computation tells it."""
+
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""
 

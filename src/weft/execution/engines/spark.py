@@ -54,6 +54,10 @@ class SparkEngine:
         frame.createOrReplaceTempView(name)
         return not (self.probing and frame.isEmpty())
 
+    def size(self, name: str) -> int | None:
+        """Return None, because counting the rows of a table needs a job."""
+        return None
+
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""
         self.session.sql(sql).createOrReplaceTempView(name)

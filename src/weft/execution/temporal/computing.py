@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
 from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.delta_propagation import Kind
+from weft.derivation.temporal.maintenance_plan import Derived
 from weft.execution.engines.engine import Engine, Rows, number_of
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.logs import Logs
@@ -136,32 +137,26 @@ class _Refresh:
         changed = [table for table in self.view_plan.tables if self._changed(table, tau)]
         if changed:
             parameters[CHANGED_FROM.name] = Literal(self._begin(changed), TIMESTAMP)
-        plan = self.view_plan.plan
-        deltas = [plan.refresh, *([plan.change(changed, self._kinds(changed))] if changed else [])]
+        plan = self.view_plan.plan.with_own_rows(view.schema)
         values = self._values(tau, parameters)
-        names = [
-            [None if part is None else self._typed_value(values.of(part)) for part in (delta.deleted, delta.inserted)]
-            for delta in deltas
-        ]
+        names = [self._delta(values, plan.refresh)]
+        if changed:
+            values.refreshed(view.table_id, names[0])
+            names.append(self._delta(values, plan.change(changed, self._kinds(changed))))
         touched = list(dict.fromkeys(name for pair in names for name in pair if name is not None))
         if not touched:
             return None
         rows = listed(VALID_TIME.columns(self.width))
         old = self._own(view, " UNION ".join(f"SELECT {rows} FROM {name}" for name in touched))
-        new = old
-        for deleted, inserted in names:
-            new = self._applied(new, deleted, inserted)
-        return old, new
+        signed = [(name, sign) for pair in names for name, sign in zip(pair, (-1, 1), strict=True) if name is not None]
+        return old, self._table("made", self.sweep.summed([(old, 1), *signed], self.width))
 
-    def _applied(self, old: str, deleted: Value, inserted: Value) -> str:
-        """Return a table of V − ∇V ∪ ΔV, where ``old`` is V."""
-        if deleted is not None:
-            old = self._table(f"{old}_left", self.sweep.subtracted(old, deleted, self.width))
-        if inserted is not None:
-            heads = listed(VALID_TIME.columns(self.width), VALID_FROM, VALID_TO)
-            both = " UNION ALL ".join(f"SELECT {heads} FROM {name}" for name in (old, inserted))
-            old = self._table(f"{old}_more", self.sweep.coalesced(both, self.width))
-        return old
+    def _delta(self, values: RefreshValues, delta: Derived) -> tuple[Value, Value]:
+        return self._value(values, delta.deleted), self._value(values, delta.inserted)
+
+    def _value(self, values: RefreshValues, part: Temporal | None) -> Value:
+        name = None if part is None else values.of(part)
+        return None if name is None else self._typed(name)
 
     @property
     def sweep(self) -> Sweep:
@@ -199,9 +194,6 @@ class _Refresh:
         names = [self.changes[kind, table.id] for table in changed for kind in ("deleted", "inserted")]
         every = " UNION ALL ".join(f"SELECT {VALID_FROM} FROM {name}" for name in names if name is not None)
         return int(self.engine.one(f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({every}) AS given"))
-
-    def _typed_value(self, name: Value) -> Value:
-        return None if name is None else self._typed(name)
 
     def _typed(self, name: str) -> str:
         types = enumerate((type for _, type in self.view_plan.columns), 1)

@@ -54,6 +54,8 @@ class Logs:
     """
     sizes: dict[str, int] = field(default_factory=dict)
     """Maps the name of each table in ``pools`` to the number of rows."""
+    many: set[tuple[str, str]] = field(default_factory=set)
+    """Logs and columns whose keys have more rows than ``since`` looks up."""
     parts: int = 0
 
     def of(self, table: TableRecord, schema: TableSchema) -> LoggedTable:
@@ -105,8 +107,12 @@ class Logs:
         """
         if self.look_ups is None:
             return self.whole(log)
-        few = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found))
-        return self._look_up(log, among, few) or self._recent(log, first, known) or self.near(log, among)
+        few, column = replace(self.look_ups, most_found=min(MOST_SINCE, self.look_ups.most_found)), among.pairs[0][0]
+        found = None if (log.log, column) in self.many else self._look_up(log, among, few)
+        if found is not None:
+            return found
+        self.many.add((log.log, column))
+        return self._recent(log, first, known) or self.near(log, among)
 
     def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps | None) -> LoggedTable | None:
         files, bounds = self.files[log.stored.id], driver_reader.BOUNDS

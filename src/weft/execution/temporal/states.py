@@ -117,12 +117,12 @@ class LoggedTable:
         The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """
         among = self.all_of(touched)
-        old = self._created(f"{name}_old", self.known(after, among))
-        new = self._created(f"{name}_new", self.known(until, among))
-        if old is None or new is None:
-            return old, new
-        deleted = self._created(f"{name}_deleted", self.sweep.subtracted(old, new, self.width))
-        return deleted, self._created(f"{name}_inserted", self.sweep.subtracted(new, old, self.width))
+        both = ((f"({self.known(after, among)})", -1), (f"({self.known(until, among)})", 1))
+        if not self.engine.table(name, self.sweep.summed(both, self.width, "<> 0")):
+            return None, None
+        heads = listed(VALID_TIME.columns(self.width), VALID_FROM, VALID_TO)
+        deleted, inserted = (f"SELECT {heads} FROM {name} WHERE n {sign} 0" for sign in "<>")
+        return self._created(f"{name}_deleted", deleted), self._created(f"{name}_inserted", inserted)
 
     def _created(self, name: str, text: str) -> str | None:
         return name if self.engine.table(name, text) else None
@@ -146,5 +146,5 @@ def change_of(old: str, new: str, width: int) -> str:
 
 def first_difference(old: str, new: str, sweep: Sweep, width: int) -> str:
     """Return an SQL query for the first instant (µs UTC) at which two coalesced relations differ."""
-    both = " UNION ALL ".join(f"SELECT * FROM ({sweep.subtracted(*pair, width)})" for pair in ((old, new), (new, old)))
-    return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({both}) AS changed"
+    differing = sweep.summed([(old, -1), (new, 1)], width, "<> 0")
+    return f"SELECT UNIX_MICROS(MIN({VALID_FROM})) FROM ({differing}) AS differing"

@@ -7,7 +7,7 @@ no statement runs. Common subexpressions are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
@@ -26,12 +26,13 @@ from weft.algebra.temporal import (
     inputs,
 )
 from weft.catalog.records import TableRecord
+from weft.derivation.temporal.delta import changed_table
 from weft.derivation.temporal.refresh_terms import Within, windows
 from weft.errors import DerivationError
 from weft.execution.engines.engine import Engine
 from weft.execution.temporal.logs import Logs
 from weft.execution.temporal.states import Among, LoggedTable
-from weft.period_sql.notation import listed
+from weft.period_sql.notation import VALID_TIME, listed
 from weft.sql.rendering import render
 from weft.sql.rendering.render_temporal import Chain, Evaluation, Leaf
 from weft.storage.slices import Slice
@@ -57,10 +58,14 @@ class RefreshValues:
     values: dict[Temporal, Value] = field(default_factory=dict)
     texts: dict[object, Value] = field(default_factory=dict)
     """Maps SQL texts and keys to the tables that they define. Expressions with the same SQL text share a table."""
+    empty: dict[str, str] = field(default_factory=dict)
+    """Maps SQL texts to empty tables."""
     instants: dict[Scalar, int] = field(default_factory=dict)
     """Maps scalars over NOW and parameters to instants (µs UTC)."""
     paired: int = 0
     """The number of completed steps on pairs of tuples (``Chain.paired``)."""
+    passed: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    """Maps the ID of the view's own table to the parts of its delta for the passing of time, with their signs."""
 
     def __post_init__(self) -> None:
         self.chain = Chain(_no_leaf, self.asked, "paired", self.engine.dialect)
@@ -70,6 +75,12 @@ class RefreshValues:
         if relation not in self.values:
             self.values[relation] = self._evaluated(relation)
         return self.values[relation]
+
+    def refreshed(self, own: int, delta: tuple[Value, Value]) -> None:
+        """From now on read the table ``own`` after the delta ∇, Δ of a refresh."""
+        self.passed[own] = [(name, sign) for name, sign in zip(delta, (-1, 1), strict=True) if name is not None]
+        if self.passed[own]:
+            self.values.clear()  # ``texts`` still has the tables of the values that stay as they are
 
     def table_of(self, relation: Temporal) -> str:
         """Return the name of the table with a relation's value. The table may be empty."""
@@ -84,25 +95,29 @@ class RefreshValues:
 
     def _evaluated(self, relation: Temporal) -> Value:
         match relation:
-            case Scan():
-                log = self._log(relation)
-                return self._table(
-                    ("base", relation.table.id, tuple(log.names)), lambda: self.logs.whole(log).known(self.known)
-                )
+            case Scan() | Union() if (recorded := self._recorded(relation)) is not None:
+                base, known = recorded
+                log = self._log(base)
+                key = ("base", base.table.id, tuple(log.names), known, base.table.id in self.passed)
+                return self._table(key, lambda: self._after(base, self.logs.whole(log).known(known), None))
             case Deleted(base=base):
                 return self.changes["deleted", base.table.id]
             case Inserted(base=base):
                 return self.changes["inserted", base.table.id]
-            case Semijoin(left=Scan() as base, on=on) if on:
-                return self._looked_up(base, relation, None)
-            case Fragment(input=Semijoin(left=Scan() as base, on=on) as some, since=since) if on:
-                return self._looked_up(base, some, since)
+            case Semijoin(left=left, on=on) if on and (recorded := self._recorded(left)) is not None:
+                return self._looked_up(recorded, relation, None)
+            case Fragment(input=Semijoin(left=left, on=on) as some, since=since) if (
+                on and (recorded := self._recorded(left)) is not None
+            ):
+                return self._looked_up(recorded, some, since)
             case Select(input=Scan() as base, predicate=predicate) if (near := windows(predicate)) is not None:
                 return self._within(base, relation, near)
             case Difference(left=left, right=right):
                 return self._difference(relation, left, right)
             case Union():
                 return self._union(relation)
+            case Project():
+                return self._merged(relation) if self.of(relation.input) else None
             case Semijoin(left=left, right=right):
                 return self._computed(relation) if self.of(right) and self.of(left) else None
             case Values() | Grouped(groups=()):
@@ -110,20 +125,50 @@ class RefreshValues:
             case _:
                 return self._computed(relation) if all(map(self.of, _cheapest_first(relation))) else None
 
+    def _recorded(self, relation: Temporal) -> tuple[Scan, int] | None:
+        """Return a base relation and the instant (µs UTC) up to which its log has the state, or None.
+
+        The log up to t is the state after the change.
+        """
+        if isinstance(relation, Scan):
+            return relation, self.known
+        base = changed_table(relation)
+        return None if base is None else (base, self.asked.now)
+
     def _difference(self, relation: Temporal, left: Temporal, right: Temporal) -> Value:
         first = self.of(left)
         return first if first is None or self.of(right) is None else self._computed(relation)
 
-    def _union(self, relation: Temporal) -> Value:
+    def _union(self, relation: Union[Temporal]) -> Value:
         found = [part for part in inputs(relation) if self.of(part) is not None]
         types = [[ref.type for ref in attributes(part)] for part in (relation, *found)]
         if len(found) > 1 or types[0] != types[-1]:
-            return self._computed(relation)
+            return self._merged(relation)
         return self.of(found[0]) if found else None
+
+    def _merged(self, relation: Project[Temporal] | Union[Temporal]) -> Value:
+        """Compute π or ∪.  Periods are merged only if a row has several, which few rows of a change have."""
+        tables = [self._read(part) for part in inputs(relation)]
+        rows, merging = self.chain.periods(relation)
+        self.chain.reads.clear()
+        width, sizes = len(attributes(relation)), [self.engine.size(each) for each in tables]
+        sweep = self.chain.sweep
+        if not merging or rows in self.texts:
+            return self._table(rows, lambda: rows)
+        if width and None not in sizes:
+            once = self._table(rows, lambda: sweep.once(rows, width))
+            if once is None or self.engine.size(once) == sum(size or 0 for size in sizes):
+                return once
+            del self.texts[rows]
+        return self._table(rows, lambda: sweep.coalesced(rows, width))
+
+    def _read(self, part: Temporal) -> str:
+        self.chain.known[part] = self.table_of(part)
+        return self.chain.known[part]
 
     def _computed(self, relation: Temporal) -> Value:
         for part in inputs(relation):
-            self.chain.known[part] = self.table_of(part)
+            self._read(part)
         sql = self.chain.query(relation)
         self.chain.reads.clear()
         for step in self.chain.steps[self.paired :]:
@@ -141,13 +186,15 @@ class RefreshValues:
         types = (render.spelled(ref.type) for ref in attributes(relation))
         heads = [f"CAST(NULL AS {type}) AS c{number}" for number, type in enumerate(types, 1)]
         bounds = (f"CAST(NULL AS TIMESTAMP) AS {name}" for name in ("valid_from", "valid_to"))
-        sql, name = f"SELECT {listed(heads, bounds)} LIMIT 0", f"nothing_{len(self.values)}"
-        self.engine.table(name, sql)
-        return name
+        sql = f"SELECT {listed(heads, bounds)} LIMIT 0"
+        if sql not in self.empty:
+            self.empty[sql] = f"nothing_{len(self.empty)}"
+            self.engine.table(self.empty[sql], sql)
+        return self.empty[sql]
 
-    def _looked_up(self, base: Scan, semijoin: Semijoin, since: Scalar | None) -> Value:
+    def _looked_up(self, recorded: tuple[Scan, int], semijoin: Semijoin, since: Scalar | None) -> Value:
         """The parts of periods before the instant ``since`` are cut off."""
-        keys, on = semijoin.right, semijoin.on
+        (base, known), keys, on = recorded, semijoin.right, semijoin.on
         while isinstance(keys, Project) and keys not in self.values and (below := _below(keys, on)) is not None:
             keys, on = keys.input, below  # only the rows of the keys matter, not their periods
         key_table = self.of(keys)
@@ -159,10 +206,29 @@ class RefreshValues:
         first = None if since is None else self.instant(since)
         if first is not None and first > self.asked.now:
             return None
-        key = ("some", base.table.id, tuple(log.names), among, first)
+        key = ("some", base.table.id, tuple(log.names), known, among, first, base.table.id in self.passed)
         if first is None:
-            return self._table(key, lambda: self.logs.near(log, among).known(self.known, among))
-        return self._table(key, lambda: self.logs.since(log, among, first, self.known).known(self.known, among, first))
+            return self._table(key, lambda: self._after(base, self.logs.near(log, among).known(known, among), among))
+        return self._table(
+            key,
+            lambda: self._after(base, self.logs.since(log, among, first, known).known(known, among, first), among),
+        )
+
+    def _after(self, base: Scan, known: str, among: Among | None) -> str:
+        """Return SQL for the periods ``known`` of a table, after a refresh if the table is the view's own.
+
+        The result may lack rows that do not match ``among``, and may have rows before the periods of ``known``.
+        """
+        parts = self.passed.get(base.table.id)
+        if not parts:
+            return known
+        width = len(attributes(base))
+        places = {ref.column: f"c{number}" for number, ref in enumerate(attributes(base), 1)}
+        pairs = () if among is None else tuple((places[own], other) for own, other in among.pairs)
+        some = "" if among is None else f" WHERE {replace(among, pairs=pairs).condition}"
+        signed = [(f"(SELECT * FROM {name} AS r{some})", sign) for name, sign in parts]
+        rows = listed(VALID_TIME.columns(width), VALID_TIME.period)
+        return f"SELECT {rows} FROM ({self.chain.sweep.summed([(f'({known})', 1), *signed], width)}) AS after_refresh"
 
     def _within(self, base: Scan, chosen: Selection, near: tuple[Within, ...]) -> Value:
         """Read from the log the tuples of a table whose period starts or ends in one of the windows."""

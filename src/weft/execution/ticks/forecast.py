@@ -105,7 +105,7 @@ def forecast(catalog: CatalogParts, name: str, at: int) -> Forecast:
     )
     with_answers = [query.query_id] if query.rows else []
     with removals_reported(catalog.data, snapshots):
-        of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path)))
+        of_states = StateForecast(driver, StateStore(layout.states_folder(catalog.path), catalog.revisions.earliest))
         read, small = _relations(of_states, member, shape, catalog.home().t0)
         ledger = stored_files(catalog.data, layout.LEDGER, snapshots)
         look_up = known_answers(ledger, with_answers, ANSWER.empty_table(), driver_reader.BOUNDS, look_ups)

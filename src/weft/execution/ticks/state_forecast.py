@@ -12,6 +12,7 @@ from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore, StoredTotals
+from weft.derivation.recursion import ROUND
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
 from weft.execution.groups import instant
@@ -89,7 +90,7 @@ class StateForecast:
     def _stored(self, state: StateSchema) -> StoredTotals | None:
         """Return what a tick of the state continues."""
         tau, _ = window_of(state)
-        files = files_below(state, self.driver.files)
+        files = files_below(state, self.driver)
         stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)
         return stored if stored is not None and may_continue(state, stored.at) else None
 
@@ -104,8 +105,10 @@ class StateForecast:
             return Reading(by, "all rows, derived round by round from the tables")
         continued = continued_recursion(since(state, instant(stored.at)))
         assert continued is not None
-        by = self._inputs(tables_read(continued.first), continued.columns, (), state, stored.at, t)
-        return Reading(by, f"{count_text(stored.rows.num_rows)} stored, continued with what follows from new rows")
+        paths = tables_read((*continued.touching, *continued.first))
+        given = {ROUND: Reading("driver", "the stored rows")}
+        by = self._inputs(paths, continued.columns, continued.reads, state, stored.at, t, given)
+        return Reading(by, f"{count_text(stored.rows.num_rows)} stored, continued with what changes")
 
     def _groups(self, state: StateSchema, groups: int | str) -> Reading:
         tau, t = window_of(state)

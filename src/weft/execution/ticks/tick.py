@@ -154,7 +154,7 @@ def _run(
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
     look_ups = LookUps(layout.arrangements_folder(writer.path))
-    state_store = StateStore(layout.states_folder(writer.path))
+    state_store = StateStore(layout.states_folder(writer.path), writer.revisions.earliest)
     runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups, state_store)
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     run.plans |= {crowd.plan_id: plan for crowd, plan in found}

@@ -49,7 +49,8 @@ def lower_recursive(shared: CommonTable, node: exp.Table, scope: Scope, rows: Ro
     union, name = shared.query, node.name
     if scope.context.view:
         hint = "Install the statement as a standing query, which supports it."
-        raise refuse("WITH RECURSIVE", union, "views do not support recursion", hint)
+        reason = "a refresh of a view computes what the changes of tables change in one step, but a recursion has many"
+        raise refuse("WITH RECURSIVE", union, reason, hint)
     shape = f"Write WITH RECURSIVE {name} AS (SELECT … UNION ALL SELECT … FROM {name} JOIN …)."
     if not isinstance(union, exp.Union):
         reason = "a recursion is a UNION or UNION ALL of first rows and a step"

@@ -12,10 +12,10 @@ from weft.sql.lower.advice import advice
 
 _LATER: Final = {
     "order": ("ORDER BY", "it belongs at the end of a standing query; subqueries and views are unordered sets"),
-    "limit": ("LIMIT", "views do not support it"),
-    "offset": ("OFFSET", "views do not support it"),
-    "qualify": ("QUALIFY", "views do not support window functions"),
-    "windows": ("WINDOW", "views do not support window functions"),
+    "limit": ("LIMIT", "views do not support it; use it in a standing query over the view"),
+    "offset": ("OFFSET", "views do not support it; use it in a standing query over the view"),
+    "qualify": ("QUALIFY", "views do not support window functions; use them in a standing query over the view"),
+    "windows": ("WINDOW", "views do not support window functions; use them in a standing query over the view"),
     "with_": ("WITH", "it is allowed only before a query or a subquery"),
     "by_name": ("BY NAME", "columns are matched by position; write them in the same order on both sides"),
     "laterals": ("LATERAL VIEW", "views do not support it"),

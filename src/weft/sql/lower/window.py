@@ -81,9 +81,10 @@ def _window_column(node: exp.Window, scope: Scope, lower: Lower) -> Scalar:
     windows = scope.windows
     if windows is None:
         reason = "a window function belongs in a select list, in QUALIFY or in ORDER BY with LIMIT"
+        hint = "Put the function into a derived table: (SELECT …) AS d."
         if scope.context.view:
-            reason = "views do not support window functions"
-        raise refuse("a window function here", node, reason, "Put the function into a derived table: (SELECT …) AS d.")
+            reason, hint = "views do not support window functions", "Use it in a standing query over the view."
+        raise refuse("a window function here", node, reason, hint)
     only(node, "this", "partition_by", "order", "spec", "alias", "over")
     inside = replace(scope, windows=None)
     over = _over(_named(node, windows), inside, lower, node)

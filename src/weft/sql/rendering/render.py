@@ -32,7 +32,7 @@ from weft.algebra.scalar import (
     Scalar,
     is_constant,
 )
-from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, Column, DataType
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.traverse import N, Node, free_columns, transform, walk
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
@@ -506,7 +506,7 @@ def _by_name(node: N) -> N:
         if not isinstance(part, relational.Materialized):
             return part
         columns = (Column(n, ref.column, ref.type) for n, ref in enumerate(relational.attributes(part), 1))
-        return relational.Recurrence(part.input.alias, part.alias, tuple(columns))
+        return relational.Scan(TableSchema(0, part.input.alias, tuple(columns)), part.alias)
 
     return transform(node, change)
 

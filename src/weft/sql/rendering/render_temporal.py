@@ -202,11 +202,9 @@ class Chain:
                 return self.constant(relation)
             case Select(predicate=predicate):
                 return self.joined(temporal.inputs(relation), predicate)
-            case Project():
-                return self.projected(relation)
-            case Union(inputs=parts):
-                every = " UNION ALL ".join(self.all_of(self.step(part), width) for part in parts)
-                return self.sweep.coalesced(every, width)
+            case Project() | Union():
+                rows, merged = self.periods(relation)
+                return self.sweep.coalesced(rows, width) if merged else rows
             case temporal.Difference(left=left, right=right):
                 return self.sweep.subtracted(self.step(left), self.step(right), width)
             case temporal.Semijoin():
@@ -218,6 +216,13 @@ class Chain:
                 return self.fragment(inner, self.text(since, {}))
             case Grouped():
                 return self.sweep.coalesced(self.aggregated(relation), width)
+
+    def periods(self, relation: Project[temporal.Temporal] | Union[temporal.Temporal]) -> tuple[str, bool]:
+        """Return the SQL of the periods of π or ∪, and whether periods of equal rows must be merged."""
+        if isinstance(relation, Project):
+            return self.projected(relation), not temporal.keeps_rows_apart(relation)
+        width = len(temporal.attributes(relation))
+        return " UNION ALL ".join(self.all_of(self.step(part), width) for part in relation.inputs), True
 
     def all_of(self, name: str, width: int) -> str:
         """Return SQL that selects all rows of a named query."""
@@ -248,14 +253,12 @@ class Chain:
         return text if constant.rows else f"{text} WHERE 1 = 0"
 
     def projected(self, projection: Project[temporal.Temporal]) -> str:
-        """Return the SQL of π.  The SQL merges periods unless the outputs contain all columns of the input."""
+        """Return the SQL of π, in which equal rows may have several periods."""
         inner = projection.input
         names = _named(temporal.attributes(inner), "a")
         values = [self.text(output.value, names) for output in projection.outputs]
         heads = [f"{value} AS c{number}" for number, value in enumerate(values, 1)]
-        text = f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
-        selected = {output.value for output in projection.outputs}
-        return text if selected >= set(temporal.attributes(inner)) else self.sweep.coalesced(text, len(heads))
+        return f"SELECT {listed(heads, 'valid_from', 'valid_to')} FROM {self.step(inner)} AS a"
 
     def aggregated(self, relation: Grouped[temporal.Temporal]) -> str:
         """Return the SQL of Π, which computes the measures of groups."""

@@ -28,6 +28,14 @@ _LONGEST_CHECKED: Final = 20_000
 """The maximum length of a text that is checked while somebody types."""
 _NAMED: Final = 500
 """The maximum number of queries whose results the editor completes."""
+DIALECTS: Final = {
+    "postgres": "PostgreSQL",
+    "duckdb": "DuckDB",
+    "snowflake": "Snowflake",
+    "bigquery": "BigQuery",
+    "tsql": "T-SQL",
+}
+"""The dialects of SQL besides Spark's, with the names that people know."""
 Step = Callable[[Visit, Draft, Job], Mapping[str, Any]]
 """A step of the form.  It returns values for the page."""
 
@@ -35,7 +43,7 @@ Step = Callable[[Visit, Draft, Job], Mapping[str, Any]]
 def show(visit: Visit) -> Response:
     """Show the form, with the text of the address."""
     _require_author(visit)
-    return visit.show("ask.html", **_values(empty_draft(visit.asked("sql"))))
+    return visit.show("ask.html", **_values(empty_draft(visit.asked("sql"), visit.asked("dialect"))))
 
 
 def act(visit: Visit) -> Response:
@@ -54,14 +62,15 @@ def act(visit: Visit) -> Response:
     if draft.untyped and do != "save":
         return visit.show("ask.html", **_values(draft))
     title, step = _STEPS[do]
-    return visit.work(title, lambda job: run(visit, draft, job, step), back=_address(draft.sql))
+    return visit.work(title, lambda job: run(visit, draft, job, step), back=_address(draft))
 
 
 def run(visit: Visit, draft: Draft, job: Job, step: Step, template: str = "ask.html") -> Outcome:
     """Run a step.  A text that is refused or fails stays in the form, with the reasons at their places."""
     text = draft.sql
     try:
-        text = draft.text
+        if step is not _save:  # parameters of a saved query need no values
+            text = draft.text
         found = step(visit, draft, job)
     except WeftError as error:
         return Shown(template, _values(draft, error=error, problems=problems(error, text)))
@@ -75,11 +84,11 @@ def run(visit: Visit, draft: Draft, job: Job, step: Step, template: str = "ask.h
 
 def _values(draft: Draft, **found: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("explained", "tried", "tested", "chart", "error"))
-    return {"draft": draft, "types": PARAMETER_TYPES, **nothing, "problems": (), **found}
+    return {"draft": draft, "types": PARAMETER_TYPES, "dialects": DIALECTS, **nothing, "problems": (), **found}
 
 
-def _address(sql: str) -> str:
-    address = f"/ask?{urlencode({'sql': sql})}"
+def _address(draft: Draft) -> str:
+    address = f"/ask?{urlencode({'sql': draft.sql, **draft.dialect})}"
     return address if len(address) <= _LONGEST_ADDRESS else "/ask"
 
 
@@ -93,7 +102,7 @@ def _require_author(visit: Visit) -> None:
 def explain(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
     """Say what the query means, without Spark."""
     start = "now" if draft["start"] == "now" else "start"
-    brief = visit.weft.explain(draft.text, start=start).brief[:-1]  # type: ignore[arg-type]
+    brief = visit.weft.explain(draft.text, start=start, **draft.dialect).brief[:-1]  # type: ignore[arg-type]
     words = [each.partition("; `weft")[0] for each in brief if not each.startswith("Next due:")]
     return {"explained": "\n".join(words)}
 
@@ -101,7 +110,7 @@ def explain(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
 def try_once(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
     """Run the query at one instant."""
     job.say("Running the query once. The first one after the start of the server waits for Spark.")
-    tried = visit.weft.try_query(draft.text, now=draft["now"] or None, limit=_ROWS)
+    tried = visit.weft.try_query(draft.text, now=draft["now"] or None, limit=_ROWS, **draft.dialect)
     return {"tried": tried, "rows": _rows(tried)}
 
 
@@ -109,7 +118,7 @@ def backtest(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
     """Show what the query would have delivered, over time."""
     job.say("Computing what the query would have delivered. The first one after the start waits for Spark.")
     since, until = draft["since"] or None, draft["until"] or None
-    tested = visit.weft.backtest(draft.text, since=since, until=until, limit=_ROWS)
+    tested = visit.weft.backtest(draft.text, since=since, until=until, limit=_ROWS, **draft.dialect)
     return {"tested": tested, "rows": _rows(tested), "chart": _timeline(tested)}
 
 
@@ -132,6 +141,8 @@ def _install(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
 def _save(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
     if not draft["name"]:
         raise Refused("the saved query has no name", hint="Write a name, such as late-orders.")
+    if draft.dialect:
+        raise Refused("a form is in Spark's dialect", hint="Choose Spark's dialect, and write the text in it.")
     defaults = tuple(replace(each, default=(draft.values or {}).get(each.name)) for each in draft.parameters)
     saved = visit.weft.save_query(
         draft["name"], draft.sql, defaults, description=draft["description"], replace=visit.given("replace") == "on"
@@ -160,7 +171,7 @@ def _problems(visit: Visit, text: str) -> tuple[Problem, ...]:
     try:
         draft = draft_of(visit)
         if not (draft.untyped or draft.parameters):
-            visit.weft.explain(text)
+            visit.weft.explain(text, **draft.dialect)  # type: ignore[arg-type]
     except Refused as error:
         return problems(error, text)
     return ()

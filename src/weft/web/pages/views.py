@@ -19,8 +19,8 @@ from weft.web.visits import Visit, page
 
 _DRAWN: Final = 60
 """The maximum number of periods in a timeline."""
-_LARGEST: Final = 50_000
-"""The maximum number of recorded changes of a history that a page reads."""
+_LARGEST: Final = 500_000
+"""The maximum number of recorded changes of a history that a page reads.  It makes values only of what it shows."""
 _SECOND: Final = 1_000_000
 _STOPS: Final = 200
 """The number of places of the slider."""
@@ -47,28 +47,27 @@ def show(visit: Visit) -> Response:
     if table.rows > _LARGEST:
         return visit.show("view.html", **values, history=None)
     # The periods as recorded: a page that is only read refreshes nothing.
-    history = weft.history(table.name, known=LAST_INSTANT)
+    history = weft.history(table.name, known=LAST_INSTANT, limit=_DRAWN)
     return visit.show("view.html", **values, history=history, **_as_of(visit, table, history))
 
 
 def _as_of(visit: Visit, table: TableRecord, history: History) -> dict[str, object]:
     bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
-    span = Span.of(bars, history.at)
+    span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
     first, last = span.first // _SECOND, -(-span.last // _SECOND)
     chosen = read_instant(visit.asked("t"))
     at = visit.number("at", last)
     instant = chosen if chosen is not None else min(max(at if at is not None else last, first), last) * _SECOND
-    held = [each for each in history.stretches if each.begin <= instant and (each.end is None or each.end > instant)]
+    held = visit.weft.history(table.name, known=LAST_INSTANT, held_at=instant, limit=_DRAWN)
     return {
-        "drawing": Markup(svg(f"Periods of {table.name}", bars[:_DRAWN], history.at)) if bars else None,
-        "drawn": min(len(bars), _DRAWN),
+        "drawing": Markup(svg(f"Periods of {table.name}", bars, history.at)) if bars else None,
         "first": first,
         "last": last,
         "step": max((last - first) // _STOPS, 1),
         "at": instant // _SECOND,
         "instant": instant,
-        "held": held[:_DRAWN],
-        "holding": len(held),
+        "held": held.stretches,
+        "holding": held.count,
     }
 
 

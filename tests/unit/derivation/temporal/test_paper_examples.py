@@ -31,7 +31,7 @@ NAMES: Mapping[Temporal | Scalar, str] = {P: "p", Q: "q"}
 
 def test_change_propagation_of_what_is_deleted() -> None:
     derived = maintenance(V).change([R.table], ["deletions"])
-    u = "π_{id}(σ_{q}(R)) − π_{id}(σ_{q}(R) − σ_{q}(∇R))"
+    u = "π_{id}(σ_{q}(∇R)) − π_{id}(σ_{q}(R − ∇R))"  # the paper subtracts from π(σ(R)), which has more rows
     u1 = f"π_{{id}}(σ_{{q}}(R)) ⋉ ({u})"
     u2 = f"{u1} − ({u})"
     assert derived.literal.deleted is not None and derived.literal.inserted is not None

@@ -58,6 +58,6 @@ def explain_installed(weft: Weft, name: Name) -> Fields:
 OPERATIONS: Final = (
     Operation("POST", "/try", try_query, "asking", "install"),
     Operation("POST", "/backtest", backtest_query, "asking", "install"),
-    Operation("POST", "/explain", explain_query, "asking", "install", slow=False),
-    Operation("GET", "/explanations/{name}", explain_installed, "asking"),
+    Operation("POST", "/explain", explain_query, "asking", "install"),
+    Operation("GET", "/explanations/{name}", explain_installed, "asking", slow=True),
 )

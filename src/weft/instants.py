@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from decimal import Decimal
 from typing import Final
 
 from weft.errors import Refused
@@ -201,6 +202,31 @@ def format_interval(length: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return ("-" if length < 0 else "") + "".join(parts)
+
+
+def value_text(value: object) -> str:
+    """Format a value of a row: an instant in UTC, an interval as ISO 8601, bytes as hexadecimal digits.
+
+    >>> value_text(dt.timedelta(hours=-1)), value_text(b"ab"), value_text(True), value_text(None)
+    ('-PT1H', '6162', 'true', 'NULL')
+    >>> value_text(Decimal("1E+2"))
+    '100'
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case dt.datetime():
+            return format_instant(from_datetime(value))
+        case dt.timedelta():
+            return format_duration(value)
+        case bytes():
+            return value.hex()
+        case Decimal():
+            return format(value, "f")
+        case _:
+            return str(value)
 
 
 def format_duration(length: dt.timedelta) -> str:

@@ -184,7 +184,7 @@ def _ordered(paths: Iterable[Access]) -> list[Access]:
 def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) -> str:
     """Which rows a view must hold."""
     if isinstance(path, Lookup):
-        same = f"via_row.{path.via_column} {'<=>' if path.null_safe else '='} {path.table}.{path.column}"
+        same = f"via_row.{path.via_column} = {path.table}.{path.column}"
         return f"EXISTS (SELECT 1 FROM {path.via.view}{suffix} AS via_row WHERE {same})"
     assert isinstance(path, DeltaScan)
     return " OR ".join(

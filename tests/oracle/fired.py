@@ -102,7 +102,6 @@ PATHS: Final = (
     "access: look-up",
     "access: look-up in a second step",
     "access: full scan",
-    "access: null-safe look-up",
 )
 DRIVERS: Final = (
     "rows by arrival", "rows by arrival in EXISTS", "rows by arrival in NOT EXISTS",
@@ -180,8 +179,6 @@ class Fired:
             kind, _, inside = drivers[number]
             within = "" if not inside else " in NOT EXISTS" if "NOT EXISTS" in inside else " in EXISTS"
             found.add(f"rows by {kind}{within}")
-        if trial.null_safe:
-            found.add("access: null-safe look-up")
         self.counts.update(found)
 
 

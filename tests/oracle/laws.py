@@ -21,26 +21,23 @@ from oracle.derived import (
     rows_of,
     run,
     schemas,
-    through,
     united,
 )  # fmt: skip
 from oracle.engines import GRID, DuckDb, Engine, Row
 from oracle.expressions import LAST
 from oracle.histories import Case
 from oracle.reference import Reference, reference
-from weft.algebra.access import Access, Lookup
+from weft.algebra.access import Access
 from weft.algebra.relation import And, Query
 from weft.algebra.scalar import Call, Literal
 from weft.algebra.schema import DataType
 from weft.algebra.traverse import Node, transform
-from weft.derivation.access_paths import access_paths
 from weft.derivation.canonical import canonical
 from weft.derivation.lift import lift
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.execution.groups import instant
-from weft.execution.windows import slices_of
 from weft.planning.form import stored_form
 from weft.planning.plan import Branch, Plan, at_instant, for_one
 from weft.sql.lower.query import bind
@@ -59,8 +56,6 @@ class Trial:
     """The numbers of the branches that gave a row."""
     paths: set[Access] = field(default_factory=set)
     """How the branches of later ticks read tables."""
-    null_safe: bool = False
-    """Whether a null-safe look-up was tried."""
     read_by: Counter[str] = field(default_factory=Counter)
     """How often states were read, by the way of reading."""
 
@@ -182,28 +177,6 @@ def _whole(branches: Sequence[Branch]) -> str:
     return united([branch_sql(b.event, {}, b.leading) for b in branches], len(branches[0].outputs) if branches else 1)
 
 
-def null_safe_paths(trial: Trial) -> None:
-    """Access paths that look up by <=> give the same rows as the whole tables; ``--from now`` has them."""
-    window = {"tau": instant(GRID), "t": instant(GRID + END), "t0": instant(START)}
-    standing, found, whole = trial.from_now, [], []
-    if standing is None:
-        return
-    group, extra = standing.group([standing.member(1, 0)], END), trial.extra
-    states = trial.states(extra)
-    for event in standing.shape.branches:
-        branch = for_one(event, standing.values, window, True)
-        paths = access_paths(branch.event, null_safe=True)
-        trial.null_safe |= any(isinstance(path, Lookup) and path.null_safe for path in paths.values())
-        views = {alias: path.view for alias, path in paths.items()}
-        safe = Branch(branch.event, paths, branch_sql(branch.event, views))
-        found.append(through(safe, slices_of([(group, (safe,))]), extra, states))
-        trial.filled([branch])
-        whole.append(branch.sql)
-    width = len(standing.shape.query.outputs)
-    one, other = (set(run(trial.engine, united(texts, width))) for texts in (found, whole))
-    assert one == other, f"through null-safe paths {one - other} extra, {other - one} missing"
-
-
 def from_now(trial: Trial) -> None:
     """``--from now`` at i: rows in Q(s) but not in Q(s⁻) for some s >= i, once each, in any partition."""
     standing, since, extra = trial.from_now, trial.random.randint(0, LAST), trial.extra
@@ -304,7 +277,5 @@ def same(what: str, found: Delivered, wanted: Delivered) -> None:
 Law = Callable[[Trial], None]
 ALWAYS: tuple[Law, ...] = (stored_as_it_is, union_of_starts, any_partition, one_instant, order_is_no_matter)
 COSTLY: tuple[Law, ...] = (later_tick, many_queries, from_now)
-IN_TURN: tuple[Law, ...] = (*COSTLY, null_safe_paths, *COSTLY)
-"""Each case tries the next of these laws, because they cost the most. ``null_safe_paths`` costs as much as the other
-three together, so that one case in seven tries it. ``make test-long`` tries all laws in each case."""
-LAWS: tuple[Law, ...] = (*ALWAYS, *COSTLY, null_safe_paths)
+"""Each case tries the next of these laws, because they cost the most. ``make test-long`` tries all in each case."""
+LAWS: tuple[Law, ...] = (*ALWAYS, *COSTLY)

@@ -38,7 +38,7 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 def on_duckdb() -> Iterator[Engine]:
     """The DuckDB of this process, which reads the SQL as it stands: what is planned is tiny."""
     with duckdb_engine(1) as engine:
-        engine.sql.connection.execute("PRAGMA disable_optimizer")
+        engine.connection.execute("PRAGMA disable_optimizer")
         yield engine
 
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from oracle.engines import DuckDb, Sqlite
 from oracle.fired import Fired
 from oracle.histories import Case, case, distinct_cases, telling
-from oracle.laws import ALWAYS, IN_TURN, LAWS, Law, Trial, any_partition
+from oracle.laws import ALWAYS, COSTLY, LAWS, Law, Trial, any_partition
 from oracle.shards import shards
 from weft.derivation.stateful import states
 from weft.errors import SqlError
@@ -131,7 +131,7 @@ def test_laws_on_distinct_texts(shard: int, record_property: Callable[[str, obje
         for number, each in enumerate(distinct_cases(0, TEXTS)):
             if number % SHARDS == shard:
                 turn = number // SHARDS
-                laws = (*ALWAYS, IN_TURN[turn % len(IN_TURN)])
+                laws = (*ALWAYS, COSTLY[turn % len(COSTLY)])
                 course.run(each, laws, second=turn % EVERY_ON_DUCKDB == 0)
     counts = {
         "texts": course.tried,

@@ -62,7 +62,7 @@ def answers(
 ) -> list[Counter[Row]]:
     plan = synopsis(evaluated, "set" if semantics == "set" else "bag")
     with duckdb_engine(1) as engine:
-        engine.sql.connection.execute("PRAGMA disable_optimizer")
+        engine.connection.execute("PRAGMA disable_optimizer")
         found = course(plan, evaluated, given, ranges, engine).answers
     order = [plan.answers[0].index(each) for each in columns]
     return [Counter({tuple(row[n] for n in order): count for row, count in rows.items()}) for rows in found]

@@ -5,7 +5,6 @@ Each access path reads a view of the table:
     <table>                 all rows
     <table>__news           the rows of the window
     <table>__by_<column>    a lookup by a column
-    <table>__same_<column>  a lookup in which NULL equals NULL
     <table>__by2_<column>   a lookup at step 2 of a chain
 
 View names are unambiguous because a table name cannot contain two successive underscores (``catalog.naming``).
@@ -63,16 +62,12 @@ class KeyScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
-
-    If ``null_safe`` is true, NULL equals NULL.
-    """
+    """The rows whose ``column`` equals ``via_column`` in some row of ``via``."""
 
     table: str
     column: str
     via: Access
     via_column: str
-    null_safe: bool = False
 
     @property
     def step(self) -> int:
@@ -82,8 +77,7 @@ class Lookup:
     @property
     def view(self) -> str:
         """The name of the view that the generated SQL reads."""
-        how = "same" if self.null_safe else "by"
-        return f"{self.table}__{how}{self.step if self.step > 1 else ''}_{self.column}"
+        return f"{self.table}__by{self.step if self.step > 1 else ''}_{self.column}"
 
 
 Access: TypeAlias = "FullScan | DeltaScan | KeyScan | Lookup"

@@ -24,14 +24,17 @@ def applicable(test: algebra.Formula, known: Collection[algebra.Variable]) -> bo
     return set(algebra.free_variables(test)) <= there or binding(test, there) is not None
 
 
-def conjuncts(formula: algebra.Formula, *, counts: bool = False) -> Iterator[algebra.Formula]:
+def conjuncts(
+    formula: algebra.Formula, *, counts: bool = False, differences: bool = False
+) -> Iterator[algebra.Formula]:
     """Yield the conjuncts of a formula that may be evaluated in any order.
 
     A difference is one conjunct.  If ``counts`` is true, duplicates matter, and AND NOT of a test is a difference too.
+    If ``differences`` is true, the two sides of a difference are conjuncts too.
     """
-    if isinstance(formula, algebra.And) and not _takes_away(formula.right, counts=counts):
-        yield from conjuncts(formula.left, counts=counts)
-        yield from conjuncts(formula.right, counts=counts)
+    if isinstance(formula, algebra.And) and (differences or not _takes_away(formula.right, counts=counts)):
+        for side in (formula.left, formula.right):
+            yield from conjuncts(side, counts=counts, differences=differences)
     else:
         yield formula
 

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 from typing import Literal as OneOf
 
 from weft.algebra.schema import BIGINT, DOUBLE, INTERVAL, STRING, DataType, hashed_once
+from weft.algebra.tree import ITEMS, parts_in, with_parts_in
 
 VARIABLE_TYPES: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN"))
 """The names of the types that a variable can have."""
@@ -312,52 +313,39 @@ Formula: TypeAlias = (
 )
 
 
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    **dict.fromkeys((And, Or, Since), ("left", "right")),
+    **dict.fromkeys((Not, Exists, Distinct, Previous, Once, Aggregate), ("formula",)),
+    Fixpoint: ("definitions",),
+}
+ITEMS[Definition] = ("body",)
+_TERMS: Final[dict[type, tuple[str, ...]]] = {
+    **dict.fromkeys((Fixpoint, Defined), ("arguments",)),
+    Atom: ("terms",),
+    Comparison: ("left", "right"),
+    Matches: ("text", "groups"),
+}
+"""The fields with terms that do not bind variables."""
+
+
 def parts(formula: Formula) -> tuple[Formula, ...]:
     """Return the direct subformulas of ``formula``."""
-    match formula:
-        case Truth() | Atom() | Comparison() | Matches() | Defined():
-            return ()
-        case And(left=left, right=right) | Or(left=left, right=right) | Since(left=left, right=right):
-            return (left, right)
-        case Not(formula=inner) | Exists(formula=inner) | Distinct(formula=inner) | Previous(formula=inner):
-            return (inner,)
-        case Once(formula=inner) | Aggregate(formula=inner):
-            return (inner,)
-        case Fixpoint(definitions=definitions):
-            return tuple(definition.body for definition in definitions)
+    return parts_in(formula, _PARTS.get(type(formula), ()))
 
 
 def with_parts(formula: Formula, below: tuple[Formula, ...]) -> Formula:
     """Return a copy of ``formula`` with the items of ``below`` as direct subformulas, in the order of ``parts``."""
-    match formula:
-        case Truth() | Atom() | Comparison() | Matches() | Defined():
-            return formula
-        case And() | Or() | Since():
-            return replace(formula, left=below[0], right=below[1])
-        case Not() | Exists() | Distinct() | Previous() | Once() | Aggregate():
-            return replace(formula, formula=below[0])
-        case Fixpoint(definitions=definitions):
-            renewed = (replace(definition, body=body) for definition, body in zip(definitions, below, strict=True))
-            return replace(formula, definitions=tuple(renewed))
+    return cast("Formula", with_parts_in(formula, _PARTS.get(type(formula), ()), iter(below)))
+
+
+def terms_of(formula: Formula) -> tuple[Term, ...]:
+    """Return the terms of a formula.  Leave out the terms of subformulas, and terms that bind variables."""
+    return parts_in(formula, _TERMS.get(type(formula), ()))
 
 
 def with_terms(formula: Formula, change: Callable[[Term], Term]) -> Formula:
-    """Return the formula after applying ``change`` to its terms.
-
-    Subformulas remain unchanged.  Terms that bind variables also remain unchanged.
-    """
-    match formula:
-        case Atom(terms=terms):
-            return replace(formula, terms=tuple(map(change, terms)))
-        case Comparison(left=left, right=right):
-            return replace(formula, left=change(left), right=change(right))
-        case Matches(text=text, groups=groups):
-            changed_groups = tuple(None if group is None else change(group) for group in groups)
-            return replace(formula, text=change(text), groups=changed_groups)
-        case Fixpoint(arguments=terms) | Defined(arguments=terms):
-            return replace(formula, arguments=tuple(map(change, terms)))
-        case _:
-            return formula
+    """Return a copy of the formula after applying ``change`` to the terms that ``terms_of`` returns."""
+    return cast("Formula", with_parts_in(formula, _TERMS.get(type(formula), ()), map(change, terms_of(formula))))
 
 
 def rewritten(formula: Formula, rule: Callable[[Formula], Formula]) -> Formula:
@@ -397,13 +385,8 @@ def variables_of(term: Term) -> tuple[Variable, ...]:
 def free_variables(formula: Formula) -> tuple[Variable, ...]:
     """Return the distinct free variables of a formula, in the order of their first occurrence."""
     match formula:
-        case Atom(terms=terms) | Fixpoint(arguments=terms) | Defined(arguments=terms):
-            return _each_once(variable for term in terms for variable in variables_of(term))
-        case Comparison(left=left, right=right):
-            return _each_once((*variables_of(left), *variables_of(right)))
-        case Matches(text=text, groups=groups):
-            terms = (text, *(group for group in groups if group is not None))
-            return _each_once(variable for term in terms for variable in variables_of(term))
+        case Atom() | Fixpoint() | Defined() | Comparison() | Matches():
+            return _each_once(variable for term in terms_of(formula) for variable in variables_of(term))
         case Exists(variables=bound, formula=inner):
             return tuple(variable for variable in free_variables(inner) if variable not in bound)
         case Aggregate(output=output, groups=by):

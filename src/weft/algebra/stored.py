@@ -14,7 +14,7 @@ In format 3, ``Copy`` stands for a later ``Materialized`` with the same input, a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -111,6 +111,16 @@ def _encoded(part: Any, tables: Mapping[str, TableSchema], shared: dict[Any, int
             return ["Derived", scan, column, *_type_texts(part.type)]
         case DataType():
             return ["Type", *_type_texts(part)]
+        case _:
+            return encoded_value(part, lambda each: _encoded(each, tables, shared))
+
+
+def encoded_value(part: Any, encoded: Callable[[Any], Any], left_out: Collection[tuple[str, object]] = ()) -> Any:
+    """Return a plain value, a tuple or a node as a JSON value.  ``encoded`` returns the parts as JSON values.
+
+    A field with a value is left out if ``left_out`` contains the pair of its name and the value.
+    """
+    match part:
         case Decimal():
             return ["Decimal", str(part)]
         case bytes():
@@ -118,12 +128,12 @@ def _encoded(part: Any, tables: Mapping[str, TableSchema], shared: dict[Any, int
         case float():
             return ["Float", repr(part)]
         case tuple():
-            return ["Tuple", *(_encoded(each, tables, shared) for each in part)]
+            return ["Tuple", *map(encoded, part)]
         case None | bool() | int() | str():
             return part
         case _:
-            parts = (getattr(part, field.name) for field in fields(part))
-            return [type(part).__name__, *(_encoded(each, tables, shared) for each in parts)]
+            values = ((field.name, getattr(part, field.name)) for field in fields(part))
+            return [type(part).__name__, *(encoded(value) for name, value in values if (name, value) not in left_out)]
 
 
 def _encoded_once(part: Materialized, tables: Mapping[str, TableSchema], shared: dict[Any, int]) -> list[Any]:
@@ -163,20 +173,31 @@ def _decoded(form: Any, tables: Mapping[str, TableSchema], shared: list[Any]) ->
         "Stored": lambda scan, column_id, type_: _column(tables[scan], scan, column_id, type_),
         "Derived": lambda scan, column, *texts: ColumnRef(scan, column, _type(*texts)),
         "Type": _type,
-        "Decimal": Decimal,
-        "Bytes": bytes.fromhex,
-        "Float": float,
-        "Tuple": lambda *each: tuple(_decoded(one, tables, shared) for one in each),
         "Copy": lambda number, alias: Materialized(shared[number], alias),
     }
     if kind in read:
         return read[kind](*parts)
-    if kind not in _CLASSES:
-        raise DerivationError(f"the stored query has a part {kind!r} that this version of Weft does not know")
-    made = _CLASSES[kind](*(_decoded(part, tables, shared) for part in parts))
+    made = decoded_value(form, _CLASSES, lambda part: _decoded(part, tables, shared))
     if kind == "Materialized" and made.input not in shared:
         shared.append(made.input)
     return made
+
+
+def decoded_value(form: list[Any], classes: Mapping[str, Any], decoded: Callable[[Any], Any]) -> Any:
+    """Read what ``encoded_value`` returned as a list.  ``classes`` has the classes of the nodes by name.
+
+    Raise DerivationError for a class that is not in ``classes``.
+    """
+    kind, *parts = form
+    plain: dict[str, Callable[[str], Any]] = {"Decimal": Decimal, "Bytes": bytes.fromhex, "Float": float}
+    if kind in plain:
+        return plain[kind](*parts)
+    values = tuple(map(decoded, parts))
+    if kind == "Tuple":
+        return values
+    if kind not in classes:
+        raise DerivationError(f"the stored definition has a part {kind!r} that this version of Weft does not know")
+    return classes[kind](*values)
 
 
 def _column(table: TableSchema, scan: str, column_id: int, type_: str) -> ColumnRef:

@@ -1,19 +1,17 @@
 """Serialize a formula to JSON, and read the formula back.  The JSON is the definition of an installed synopsis.
 
-Each node is a JSON list: the name of the class, then the values of the fields in order.  A type is serialized as text.
-A field that earlier versions did not have is left out if it has the value that they meant, so that the signature of an
-installed synopsis stays the same.
+The nodes have the JSON format of ``stored``, in which a type is serialized as text.  A field that earlier versions did
+not have is left out if it has the value that they meant, so that the signature of an installed synopsis stays the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Final, cast
 
 from weft.algebra import formula as formulas
 from weft.algebra.formula import Formula, Variable
 from weft.algebra.schema import DataType
-from weft.errors import DerivationError
+from weft.algebra.stored import decoded_value, encoded_value
 
 _CLASSES: Final[dict[str, Any]] = {
     name: getattr(formulas, name)
@@ -34,18 +32,7 @@ def encoded(part: Any) -> Any:
     >>> encoded(formulas.Since(formulas.ALWAYS, formulas.Truth(True), formulas.Truth(False)))
     ['Since', ['Interval', 0, None], ['Truth', True], ['Truth', False], 'any']
     """
-    match part:
-        case DataType():
-            return ["Type", str(part)]
-        case float():
-            return ["Float", repr(part)]
-        case tuple():
-            return ["Tuple", *map(encoded, part)]
-        case None | bool() | int() | str():
-            return part
-        case _:
-            values = ((field.name, getattr(part, field.name)) for field in fields(part))
-            return [type(part).__name__, *(encoded(value) for name, value in values if (name, value) not in _LATER)]
+    return ["Type", str(part)] if isinstance(part, DataType) else encoded_value(part, encoded, _LATER)
 
 
 def decoded(form: Any) -> Formula:
@@ -61,15 +48,4 @@ def decoded_variable(form: Any) -> Variable:
 def _decoded(form: Any) -> Any:
     if not isinstance(form, list):
         return form
-    kind, *parts = form
-    match kind:
-        case "Type":
-            return DataType.parse(*parts)
-        case "Float":
-            return float(*parts)
-        case "Tuple":
-            return tuple(map(_decoded, parts))
-        case _ if kind in _CLASSES:
-            return _CLASSES[kind](*map(_decoded, parts))
-        case _:
-            raise DerivationError(f"the stored formula has a part {kind!r} that this version of Weft does not know")
+    return DataType.parse(*form[1:]) if form[0] == "Type" else decoded_value(form, _CLASSES, _decoded)

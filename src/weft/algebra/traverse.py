@@ -57,6 +57,7 @@ from weft.algebra.scalar import (
     with_children,
 )
 from weft.algebra.scalar import children as scalar_children
+from weft.algebra.tree import ITEMS, parts_in, with_parts_in
 
 Node: TypeAlias = "Relation | Predicate | Scalar | Query"
 N = TypeVar("N", bound="Relation | Predicate | Scalar | Query")
@@ -83,13 +84,7 @@ PARTS: Final[dict[type, tuple[str, ...]]] = {
     Recursive: ("seed", "step"),
 }
 """The fields that contain the direct parts of a node, in the order of the query text."""
-_ITEMS: Final[dict[type, tuple[str, ...]]] = {
-    Output: ("value",),
-    Measure: ("argument", "by"),
-    WindowFunction: ("args", "order"),
-    SortKey: ("value",),
-}
-"""The items of fields that are not nodes.  Their parts are direct parts of the node around them."""
+ITEMS.update({Output: ("value",), Measure: ("argument", "by"), WindowFunction: ("args", "order"), SortKey: ("value",)})
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -97,21 +92,7 @@ def children(node: Node) -> tuple[Node, ...]:
     names = PARTS.get(type(node))
     if names is None:
         return scalar_children(cast("Scalar", node))
-    parts: list[Node] = []
-    for name in names:
-        _add_parts(getattr(node, name), parts)
-    return tuple(parts)
-
-
-def _add_parts(value: Any, parts: list[Node]) -> None:
-    if isinstance(value, tuple):
-        for each in value:
-            _add_parts(each, parts)
-    elif (names := _ITEMS.get(type(value))) is not None:
-        for name in names:
-            _add_parts(getattr(value, name), parts)
-    elif value is not None:
-        parts.append(value)
+    return parts_in(node, names)
 
 
 def rebuild(node: N, parts: tuple[Node, ...]) -> N:
@@ -125,21 +106,8 @@ def rebuild(node: N, parts: tuple[Node, ...]) -> N:
     elif isinstance(node, (And, Or)):
         result = (conjunction if isinstance(node, And) else disjunction)(*cast("tuple[Predicate, ...]", parts))
     else:
-        result = _with_parts(result, PARTS[type(node)], iter(parts))
+        result = with_parts_in(result, PARTS[type(node)], iter(parts))
     return cast("N", result)
-
-
-def _with_parts(owner: Any, names: tuple[str, ...], parts: Iterator[Node]) -> Any:
-    return replace(owner, **{name: _filled(getattr(owner, name), parts) for name in names})
-
-
-def _filled(value: Any, parts: Iterator[Node]) -> Any:
-    if isinstance(value, tuple):
-        return tuple([_filled(each, parts) for each in value])
-    names = _ITEMS.get(type(value))
-    if names is not None:
-        return _with_parts(value, names, parts)
-    return None if value is None else next(parts)
 
 
 def walk(node: Node) -> Iterator[Node]:

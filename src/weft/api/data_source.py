@@ -164,7 +164,7 @@ def _rows(home: Weft, name: str, at: int | None) -> AsOf:
     refuse_discarded(discarded_tables(home.opened.catalog), [record.schema])
     files = () if record.version < 0 else Table(home.opened.catalog.data / record.path).files()
     if record.log is not None:
-        return PeriodsAsOf(record.schema, record.log, files, at)
+        return PeriodsAsOf(record.schema, files, at, record.log)
     return RowsAsOf(record.schema, files, at)
 
 

@@ -179,7 +179,7 @@ class _Directory:
         for table in self.tables:
             with home.writing("bench") as writer:
                 known, changes = writer.tables.named(table.name), table.changes(self.day)
-                recorded, late = record_changes(writer, home, known, "generated", changes, at, None)
+                recorded, late = record_changes(writer, home, known, "generated", changes, at)
             if (recorded.began, late) != (table.daily, 0):
                 raise ExecutionError(
                     f"{recorded.began} of {table.daily} changes of {table.name} were recorded, {late} of them late"

@@ -57,8 +57,7 @@ class Audit:
     def before(self, at: int) -> int:
         """Return the number of records of actions before an instant (microseconds UTC)."""
         wanted = select(func.count()).select_from(ddl.audit).where(ddl.audit.c.at < at)
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+        return int(self._database.value(wanted))
 
     def forget(self, at: int) -> None:
         """Delete the records of actions before an instant (microseconds UTC)."""
@@ -81,5 +80,4 @@ class Audit:
             wanted = wanted.where(audit.audit_id < before)
         if since is not None:
             wanted = wanted.where(audit.at >= since)
-        with self._database.reading() as connection:
-            return tuple(AuditRecord(**row._mapping) for row in connection.execute(wanted))
+        return tuple(AuditRecord(**row._mapping) for row in self._database.rows(wanted))

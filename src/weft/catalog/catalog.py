@@ -97,8 +97,7 @@ class CatalogParts:
 
     def home(self) -> HomeRecord:
         """Return the home's record."""
-        with self._database.reading() as connection:
-            return read_home(connection)
+        return self._database.read(read_home)
 
 
 class Writer(CatalogParts):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, Insert, select
+from sqlalchemy import Connection, Engine, Insert, Row, Select, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from weft.catalog import ddl, layout
@@ -30,6 +31,8 @@ from weft.store import FULL, free_bytes
 _given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Database:
@@ -80,6 +83,26 @@ class Database:
         self._require_open()
         with catalog_errors(self.address), self._engine.connect() as connection, connection.begin():
             yield connection
+
+    def read(self, function: Callable[Concatenate[Connection, P], R], *given: P.args, **named: P.kwargs) -> R:
+        """Return the result of a function that reads, in a transaction of its own."""
+        with self.reading() as connection:
+            return function(connection, *given, **named)
+
+    def rows(self, wanted: Select[Any]) -> Sequence[Any]:
+        """Return the rows of a query that is a transaction of its own."""
+        with self.reading() as connection:
+            return connection.execute(wanted).all()
+
+    def first(self, wanted: Select[Any]) -> Any | None:
+        """Return the first row of a query that is a transaction of its own, or None."""
+        with self.reading() as connection:
+            return connection.execute(wanted).first()
+
+    def value(self, wanted: Select[Any]) -> Any:
+        """Return the value of a query with one row and one column that is a transaction of its own."""
+        with self.reading() as connection:
+            return connection.execute(wanted).scalar_one()
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
@@ -256,3 +279,9 @@ def _of_server(error: DBAPIError, address: CatalogAddress) -> CatalogError:
     else:
         hint = "The log of the server has more details."
     return CatalogError(f"the catalog could not be used: {reason}", where=str(address), hint=hint)
+
+
+def record_of(kind: type[R], row: Row[Any], **values: Any) -> R:
+    """Return the record of a row with the same names of columns.  ``values`` has the fields that differ."""
+    same = {each.name: getattr(row, each.name) for each in fields(cast("Any", kind)) if each.name not in values}
+    return kind(**same, **values)

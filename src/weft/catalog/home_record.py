@@ -16,7 +16,7 @@ from weft.access import FOLDER_MODES, make_file, make_folder
 from weft.catalog import ddl, layout
 from weft.catalog.address import CatalogAddress
 from weft.catalog.channel_folders import mark_roots
-from weft.catalog.database import catalog_errors
+from weft.catalog.database import catalog_errors, record_of
 from weft.catalog.dialects import make_tables, postgresql_engine, server_time, sqlite_engine, to_write
 from weft.catalog.migrations import migrate
 from weft.catalog.records import Clock, HomeRecord, LeaseName
@@ -29,17 +29,7 @@ from weft.rights.secrets import new_secret
 def read_home(connection: Connection) -> HomeRecord:
     """Return the home's record, read in the caller's transaction."""
     row = connection.execute(select(ddl.home)).one()
-    return HomeRecord(
-        home_id=row.home_id,
-        format=row.format,
-        clock=row.clock,
-        created_at=row.created_at,
-        place=row.place,
-        watermark=row.watermark,
-        last_ts=row.last_ts,
-        now=row.now,
-        t0=row.t0,
-    )
+    return record_of(HomeRecord, row)
 
 
 def read_link_key(connection: Connection) -> str | None:

@@ -92,13 +92,12 @@ class Loads:
     def loaded(self, table_id: int, digest: str) -> bool:
         """Return whether the table has a finished load of a source with this ``digest``."""
         loads = ddl.loads.c
-        with self._database.reading() as connection:
-            match = connection.execute(
-                select(loads.load_id)
-                .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None), _KEPT)
-                .limit(1)
-            ).first()
-            return match is not None
+        match = self._database.first(
+            select(loads.load_id)
+            .where(loads.table_id == table_id, loads.digest == digest, loads.finished_at.is_not(None), _KEPT)
+            .limit(1)
+        )
+        return match is not None
 
     def of_files(self, table_id: int, digests: Collection[str]) -> Mapping[str, LoadRecord]:
         """Return the latest load of each file into the table, by digest.  Finished loads take precedence."""
@@ -123,10 +122,9 @@ class Loads:
         several = select(files.load_id).where(files.load_id == loads.load_id)
         own = select(loads.load_id).where(~several.exists(), loads.kind == "file", ~loads.digest.startswith(besides))
         parts = select(loads.load_id).join(ddl.load_files, files.load_id == loads.load_id)
-        with self._database.reading() as connection:
-            wanted = (own, parts.where(~files.digest.startswith(besides)))
-            rows = (connection.execute(each.where(loads.table_id == table_id, _KEPT).limit(1)) for each in wanted)
-            return any(row.first() is not None for row in rows)
+        wanted = (own, parts.where(~files.digest.startswith(besides)))
+        some = (each.where(loads.table_id == table_id, _KEPT).limit(1) for each in wanted)
+        return any(self._database.first(each) is not None for each in some)
 
     def of_source(self, table_id: int, digest: str) -> tuple[LoadRecord, ...]:
         """Return all loads of the source with this ``digest`` into the table, the newest first."""
@@ -143,13 +141,8 @@ class Loads:
     def stored_by(self, load_id: int) -> int:
         """Return the number of rows that the load has committed.  A repeated load skips these rows."""
         reservations = ddl.reservations.c
-        with self._database.reading() as connection:
-            total = connection.execute(
-                select(func.coalesce(func.sum(reservations.rows), 0)).where(
-                    reservations.load_id == load_id, reservations.state == "committed"
-                )
-            ).scalar_one()
-            return int(total)
+        of_load = (reservations.load_id == load_id, reservations.state == "committed")
+        return int(self._database.value(select(func.coalesce(func.sum(reservations.rows), 0)).where(*of_load)))
 
     def activate(self, load_id: int, at: int, *, hold: bool = False) -> None:
         """Record that this process works on the load.  With ``hold``, the watermark waits until the load is done."""
@@ -198,14 +191,12 @@ class Loads:
     def is_active(self, load_id: int) -> bool:
         """Return whether a process works on the load."""
         active = ddl.active_loads.c
-        with self._database.reading() as connection:
-            return connection.execute(select(active.load_id).where(active.load_id == load_id)).first() is not None
+        return self._database.first(select(active.load_id).where(active.load_id == load_id)) is not None
 
     def forget_dead(self, at: int) -> None:
         """Delete the active-load entries of dead processes, and expired entries."""
         active = ddl.active_loads
-        with self._database.reading() as connection:
-            rows = connection.execute(select(active.c.load_id, active.c.holder, active.c.expires_at)).all()
+        rows = self._database.rows(select(active.c.load_id, active.c.holder, active.c.expires_at))
         dead = [
             row
             for row in rows
@@ -220,18 +211,16 @@ class Loads:
     def first_since(self, at: int) -> int | None:
         """Return the earliest start time of a load after ``at``.  Return None if no load began after ``at``."""
         started = ddl.loads.c.started_at
-        with self._database.reading() as connection:
-            first: int | None = connection.execute(select(func.min(started)).where(started > at)).scalar_one()
-            return first
+        first: int | None = self._database.value(select(func.min(started)).where(started > at))
+        return first
 
     def latest(self, limit: int = 20) -> tuple[LoadRecord, ...]:
         """Return the latest loads, the newest first."""
         return self._newest_first(select(ddl.loads).limit(limit))
 
     def _newest_first(self, wanted: Select[Any]) -> tuple[LoadRecord, ...]:
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted.order_by(ddl.loads.c.load_id.desc()))
-            return tuple(LoadRecord(**row._mapping) for row in rows)
+        rows = self._database.rows(wanted.order_by(ddl.loads.c.load_id.desc()))
+        return tuple(LoadRecord(**row._mapping) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +283,7 @@ class Quarantine:
         wanted = select(ddl.quarantine).order_by(ddl.quarantine.c.quarantine_id)
         if state is not None:
             wanted = wanted.where(ddl.quarantine.c.state == state)
-        with self._database.reading() as connection:
-            return tuple(QuarantineRecord(**row._mapping) for row in connection.execute(wanted))
+        return tuple(QuarantineRecord(**row._mapping) for row in self._database.rows(wanted))
 
     def page(self, table_id: int | None, after: int, limit: int) -> tuple[QuarantineRecord, ...]:
         """Return at most ``limit`` open records of one or all tables with IDs above ``after``, ordered by ID."""
@@ -303,26 +291,23 @@ class Quarantine:
         wanted = select(ddl.quarantine).where(quarantine.state == "open", quarantine.quarantine_id > after)
         if table_id is not None:
             wanted = wanted.where(quarantine.table_id == table_id)
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted.order_by(quarantine.quarantine_id).limit(limit))
-            return tuple(QuarantineRecord(**row._mapping) for row in rows)
+        rows = self._database.rows(wanted.order_by(quarantine.quarantine_id).limit(limit))
+        return tuple(QuarantineRecord(**row._mapping) for row in rows)
 
     def counts(self) -> dict[int, int]:
         """Return the number of open records by the ID of the table."""
         quarantine = ddl.quarantine.c
         wanted = select(quarantine.table_id, func.count()).where(quarantine.state == "open")
-        with self._database.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(wanted.group_by(quarantine.table_id))}
+        return {row[0]: row[1] for row in self._database.rows(wanted.group_by(quarantine.table_id))}
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:
         """Return the positions of the load's quarantined records, grouped by source."""
         quarantine = ddl.quarantine.c
         positions: dict[str, set[str]] = {}
-        with self._database.reading() as connection:
-            for row in connection.execute(
-                select(quarantine.source, quarantine.position).where(quarantine.load_id == load_id)
-            ):
-                positions.setdefault(row.source, set()).add(row.position)
+        for row in self._database.rows(
+            select(quarantine.source, quarantine.position).where(quarantine.load_id == load_id)
+        ):
+            positions.setdefault(row.source, set()).add(row.position)
         return {source: frozenset(places) for source, places in positions.items()}
 
     def settle(self, quarantine_id: int, state: QuarantineState, *, reason: str | None = None) -> None:
@@ -398,13 +383,11 @@ class LoadHistory:
             wanted = wanted.where(ddl.loads.c.table_id == table_id)
         if before is not None:
             wanted = wanted.where(ddl.loads.c.load_id < before)
-        with self._database.reading() as connection:
-            return tuple(_as_summary(row._mapping) for row in connection.execute(wanted))
+        return tuple(_as_summary(row._mapping) for row in self._database.rows(wanted))
 
     def one(self, load_id: int) -> LoadSummary:
         """Return the load with this ID.  Raise NotFound if the load does not exist."""
-        with self._database.reading() as connection:
-            row = connection.execute(_summary_query().where(ddl.loads.c.load_id == load_id)).first()
+        row = self._database.first(_summary_query().where(ddl.loads.c.load_id == load_id))
         if row is None:
             raise no_load(load_id)
         return _as_summary(row._mapping)

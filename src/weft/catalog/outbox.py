@@ -34,7 +34,7 @@ class OutboxEntry(Brief):
     ``position`` (JSON) is the start of the message in the channel, for example an offset in a file.  ``attempts``
     counts the attempts that have started.  ``reply`` is the recipient's reply to a delivered message.  ``about`` (JSON)
     is the content of the message without the answers (``delivery.channel.About``).  ``about`` is None for a sent or
-    withdrawn message, and for a message from an older Weft.
+    withdrawn message.
     """
 
     entry_id: int
@@ -83,11 +83,10 @@ class Outbox:
 
     def unsent(self) -> tuple[OutboxEntry, ...]:
         """Return the messages that are neither sent nor withdrawn, the oldest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                select(ddl.outbox).where(ddl.outbox.c.state.not_in(_OVER)).order_by(ddl.outbox.c.entry_id)
-            )
-            return tuple(_entry(row) for row in rows)
+        rows = self._database.rows(
+            select(ddl.outbox).where(ddl.outbox.c.state.not_in(_OVER)).order_by(ddl.outbox.c.entry_id)
+        )
+        return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
         """Return the latest messages, the newest first.  If ``sub_ids`` is None, include all live subscriptions."""
@@ -98,8 +97,7 @@ class Outbox:
             wanted = wanted.where(query.state != "removed", subscribed.state != "ended")
         else:
             wanted = wanted.where(outbox.sub_id.in_(list(sub_ids)))
-        with self._database.reading() as connection:
-            return tuple(_entry(row) for row in connection.execute(wanted))
+        return tuple(_entry(row) for row in self._database.rows(wanted))
 
     def page(
         self,
@@ -125,9 +123,8 @@ class Outbox:
             wanted = wanted.where(query.user == owner)
         if unsent:
             wanted = wanted.where(outbox.state.not_in(_OVER))
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted.order_by(outbox.entry_id.desc()).limit(limit))
-            return tuple(ListedMessage(OutboxEntry(*row[:-3]), *row[-3:]) for row in rows)
+        rows = self._database.rows(wanted.order_by(outbox.entry_id.desc()).limit(limit))
+        return tuple(ListedMessage(OutboxEntry(*row[:-3]), *row[-3:]) for row in rows)
 
     def with_answer(self, query_id: int, ordinal: int) -> tuple[tuple[OutboxEntry, str], ...]:
         """Return (message, channel) for each message with this answer of a query, the oldest first."""
@@ -138,8 +135,7 @@ class Outbox:
             .where(subscribed.query_id == query_id, outbox.first_ordinal <= ordinal, outbox.last_ordinal >= ordinal)
             .order_by(outbox.entry_id)
         )
-        with self._database.reading() as connection:
-            return tuple((OutboxEntry(*row[:-1]), row[-1]) for row in connection.execute(wanted))
+        return tuple((OutboxEntry(*row[:-1]), row[-1]) for row in self._database.rows(wanted))
 
     def subscriptions_with_messages(self, sub_ids: Collection[int] | None = None) -> frozenset[int]:
         """Return the IDs of those subscriptions (default: all) that have a message, including ended subscriptions."""
@@ -188,7 +184,7 @@ class Outbox:
                 raise CatalogError(
                     f"the message with the answers {row.first_ordinal} to {row.last_ordinal} is still being delivered"
                 )
-            values = {"position": position, "about": row.about or about, "attempts": row.attempts + 1}
+            values = {"position": position, "attempts": row.attempts + 1}
             _change_entry(connection, row.entry_id, state="pending", **values)
             return _read_entry(connection, row.entry_id)
 

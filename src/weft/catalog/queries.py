@@ -99,8 +99,7 @@ class Queries:
             wanted = wanted.where(queries.state != "removed")
         if seen_by is not None:
             wanted = wanted.where(is_seen_by(*seen_by))
-        with self._database.reading() as connection:
-            return tuple(query_record(row) for row in connection.execute(wanted))
+        return tuple(query_record(row) for row in self._database.rows(wanted))
 
     def ids_read_by(self, owner: str | None, others: Collection[int]) -> frozenset[int]:
         """Return the IDs of the queries whose answers an owner may read: her own, and those with the IDs ``others``."""
@@ -112,8 +111,7 @@ class Queries:
         """Return the number of installed queries of an owner."""
         queries = ddl.queries.c
         wanted = select(func.count()).where(queries.user == user, queries.state != "removed")
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+        return int(self._database.value(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
         """Return the number of installed queries.  With ``plan_id``, count only the queries of this plan."""
@@ -121,8 +119,7 @@ class Queries:
         wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
         if plan_id is not None:
             wanted = wanted.where(queries.plan_id == plan_id)
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+        return int(self._database.value(wanted))
 
     def next_wake(self, pace_us: int) -> int | None:
         """Return the instant by which the next tick must run, or None if no query is active.
@@ -145,8 +142,7 @@ class Queries:
         """Return the number of queries in each state except ``removed``."""
         state = ddl.queries.c.state
         wanted = select(state, func.count()).where(state != "removed").group_by(state)
-        with self._database.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(wanted)}
+        return {row[0]: row[1] for row in self._database.rows(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
         """Return the instant at which the first active query became ready to run, and the earliest due instant up to
@@ -192,8 +188,7 @@ class Queries:
 
     def named(self, name: str) -> QueryRecord:
         """Return the live query with this case-insensitive name.  Raise NotFound for an unknown name."""
-        with self._database.reading() as connection:
-            return query_named(connection, name)
+        return self._database.read(query_named, name)
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """Return the live queries with these case-insensitive names.  Ignore unknown names."""
@@ -206,23 +201,19 @@ class Queries:
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
         """Return the queries with these IDs, including removed queries, ordered by ID."""
-        with self._database.reading() as connection:
-            return _by_ids(connection, ids)
+        return self._database.read(_by_ids, ids)
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
         """Return the queries whose results the live queries of these plans read, directly or indirectly."""
-        with self._database.reading() as connection:
-            return read_below(connection, ddl.queries.c.plan_id.in_(list(plan_ids)))
+        return self._database.read(read_below, ddl.queries.c.plan_id.in_(list(plan_ids)))
 
     def readers(self, query_id: int) -> tuple[QueryRecord, ...]:
         """Return the live queries that read the query's results."""
-        with self._database.reading() as connection:
-            return _readers(connection, query_id)
+        return self._database.read(_readers, query_id)
 
     def by_id(self, query_id: int) -> QueryRecord:
         """Return the query with this ID, even if the query is removed.  Raise NotFound for an unknown ID."""
-        with self._database.reading() as connection:
-            return read_query(connection, query_id)
+        return self._database.read(read_query, query_id)
 
     @contextmanager
     def purge_reported(self, query_id: int) -> Iterator[None]:
@@ -240,8 +231,7 @@ class Queries:
 
     def plan(self, plan_id: int) -> PlanRecord:
         """Return the plan with this ID.  Raise NotFound for an unknown ID."""
-        with self._database.reading() as connection:
-            row = connection.execute(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id)).first()
+        row = self._database.first(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id))
         if row is None:
             raise NotFound(f"there is no plan {plan_id}")
         return PlanRecord(row.plan_id, row.signature, row.body)
@@ -253,9 +243,8 @@ class Queries:
         conditions = [exists().where(queries.plan_id == plan.plan_id, queries.state != "removed")]
         if plan_ids is not None:
             conditions = [plan.plan_id.in_(some) for some in parts(sorted(plan_ids))]
-        with self._database.reading() as connection:
-            each = (connection.execute(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in conditions)
-            return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
+        each = (self._database.rows(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in conditions)
+        return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
     def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
         """Return (query, plan), ordered by ID, for each live query whose stored plan starts with ``beginning``."""
@@ -266,8 +255,7 @@ class Queries:
             .where(queries.state != "removed", plan.body.startswith(beginning, autoescape=True))
             .order_by(queries.query_id)
         )
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted).all()
+        rows = self._database.rows(wanted)
         records = ((query_record(row), row) for row in rows)
         return tuple((query, PlanRecord(query.plan_id, row.signature, row.body)) for query, row in records)
 
@@ -276,8 +264,7 @@ class Queries:
         plan, queries = ddl.plans.c, ddl.queries.c
         named = plan.body.contains(f'["table",{table_id}]', autoescape=True)
         wanted = select(*QUERY, plan.body).join_from(ddl.queries, ddl.plans).where(queries.state != "removed", named)
-        with self._database.reading() as connection:
-            return tuple((query_record(row), row.body) for row in connection.execute(wanted.order_by(queries.query_id)))
+        return tuple((query_record(row), row.body) for row in self._database.rows(wanted.order_by(queries.query_id)))
 
     def set_state(self, name: str, state: QueryState, reason: str | None = None) -> QueryRecord:
         """Set the state of a live query and store ``reason``.  If ``reason`` is None, delete the stored reason."""
@@ -303,8 +290,7 @@ class Queries:
         """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.state == "removed", queries.reason.in_((PURGING, PURGING_NOW)))
-        with self._database.reading() as connection:
-            return tuple(query_record(row) for row in connection.execute(wanted.order_by(queries.query_id)))
+        return tuple(query_record(row) for row in self._database.rows(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None, at: int) -> None:
         """Record a purge of the queries' answers at the wall-clock time ``at`` (µs).
@@ -321,11 +307,10 @@ class Queries:
     def last_purge(self) -> int | None:
         """Return the wall-clock time (µs) of the last purge whose files still exist, or None."""
         queries = ddl.queries.c
-        with self._database.reading() as connection:
-            last: int | None = connection.execute(
-                select(func.max(queries.removed_at)).where(queries.state == "removed", queries.reason == _PURGED)
-            ).scalar_one()
-            return last
+        last: int | None = self._database.value(
+            select(func.max(queries.removed_at)).where(queries.state == "removed", queries.reason == _PURGED)
+        )
+        return last
 
     def purged_files_deleted(self, before: int) -> None:
         """Record that the files of all purges up to the wall-clock time ``before`` (µs) are deleted."""

@@ -79,9 +79,8 @@ class QueryList:
             later = and_(queries.last_first_at == at, queries.query_id < key)
             conditions.append(or_(queries.last_first_at < at, later))
         order = (queries.last_first_at.desc(), queries.query_id.desc())
-        with self._database.reading() as connection:
-            rows = connection.execute(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
-            return tuple(query_record(row) for row in rows)
+        rows = self._database.rows(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
+        return tuple(query_record(row) for row in rows)
 
     def counts(self, wanted: QueryFilter) -> dict[str, int]:
         """Return the number of the wanted queries in each state.

@@ -45,15 +45,13 @@ class Rechecks:
 
     def due(self) -> bool:
         """Return whether rights have changed since the last check."""
-        with self._database.reading() as connection:
-            return _is_due(connection)
+        return self._database.read(_is_due)
 
     def paused(self) -> int:
         """Return the number of queries that are paused because their owner has lost a right."""
         queries = ddl.queries.c
         wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted).scalar_one())
+        return int(self._database.value(wanted))
 
     def run(self) -> None:
         """If rights have changed, pause each query whose owner has lost a right that it needs, with the reason.

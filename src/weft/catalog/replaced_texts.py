@@ -105,8 +105,7 @@ class Replacements:
         """Return the earlier texts of a query, the oldest first."""
         replaced = ddl.replaced.c
         wanted = select(*_COLUMNS).where(replaced.query_id == query_id).order_by(replaced.number)
-        with self._database.reading() as connection:
-            return tuple(ReplacedText(*row) for row in connection.execute(wanted))
+        return tuple(ReplacedText(*row) for row in self._database.rows(wanted))
 
 
 def _is_same_text(connection: Connection, query: QueryDefinition, old: QueryRecord) -> bool:

@@ -84,18 +84,15 @@ class Reservations:
 
     def still_open(self) -> tuple[Reservation, ...]:
         """Return the reservations that are neither committed nor abandoned, the oldest first."""
-        with self._database.reading() as connection:
-            return read_open_reservations(connection)
+        return self._database.read(read_open_reservations)
 
     def effective_watermark(self) -> int:
         """Return the smallest ts that a new row can have: the watermark, or the instant of a later planned tick."""
-        with self._database.reading() as connection:
-            return effective_watermark(connection)
+        return self._database.read(effective_watermark)
 
     def earliest(self) -> int | None:
         """Return the result of :func:`earliest_reserved` in a new transaction."""
-        with self._database.reading() as connection:
-            return earliest_reserved(connection)
+        return self._database.read(earliest_reserved)
 
 
 def earliest_reserved(connection: Connection) -> int | None:
@@ -208,6 +205,5 @@ class Revisions:
                 reservations.c.last_ts >= since,
             )
         )
-        with self._database.reading() as connection:
-            first: int | None = connection.execute(wanted).scalar_one()
-            return first
+        first: int | None = self._database.value(wanted)
+        return first

@@ -43,9 +43,8 @@ class SavedQueries:
 
     def all(self) -> tuple[SavedQuery, ...]:
         """Return the saved queries, ordered by name."""
-        with self._database.reading() as connection:
-            rows = connection.execute(select(ddl.saved_queries).order_by(ddl.saved_queries.c.folded))
-            return tuple(map(_record, rows))
+        rows = self._database.rows(select(ddl.saved_queries).order_by(ddl.saved_queries.c.folded))
+        return tuple(map(_record, rows))
 
     def save(
         self,

@@ -86,8 +86,7 @@ class Secrets:
             wanted = wanted.where(secrets.user_id == user_id)
         if query_id is not None:
             wanted = wanted.where(secrets.query_id == query_id)
-        with self._database.reading() as connection:
-            return tuple(map(_record, connection.execute(wanted)))
+        return tuple(map(_record, self._database.rows(wanted)))
 
     def withdraw(self, kind: SecretKind, secret_id: int, *, user_id: int | None = None) -> SecretRecord:
         """Delete a secret, of ``user_id`` if this is given.  Raise NotFound."""

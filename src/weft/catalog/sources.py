@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
-from weft.catalog.database import Database
+from weft.catalog.database import Database, record_of
 from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
 from weft.printable import Brief, counted
@@ -96,8 +96,7 @@ class Sources:
 
     def all(self) -> tuple[SourceRecord, ...]:
         """Return all sources in the order in which their tables were created."""
-        with self._database.reading() as connection:
-            return _read(connection)
+        return self._database.read(_read)
 
     def named(self, name: str) -> SourceRecord:
         """Return the source of the table with this case-insensitive name.  Raise NotFound for an unknown name."""
@@ -123,16 +122,14 @@ class Sources:
     def intended(self, reservation_id: int) -> bool:
         """Return whether ``intend`` recorded an intent for the reservation."""
         sources = ddl.sources
-        with self._database.reading() as connection:
-            wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
-            return connection.execute(wanted).first() is not None
+        wanted = select(sources.c.table_id).where(sources.c.reservation_id == reservation_id)
+        return self._database.first(wanted) is not None
 
     def unsettled(self) -> bool:
         """Return whether a poll is running or was interrupted.  The caller must then call ``settle``."""
         sources = ddl.sources
-        with self._database.reading() as connection:
-            wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
-            return connection.execute(wanted).first() is not None
+        wanted = select(sources.c.table_id).where(sources.c.reservation_id.is_not(None))
+        return self._database.first(wanted) is not None
 
     def settle(self, table_id: int) -> None:
         """Store the intended state of a source if the reservation of the poll is committed.
@@ -176,21 +173,7 @@ def _read(connection: Connection) -> tuple[SourceRecord, ...]:
 
 
 def _record(row: Row[Any]) -> SourceRecord:
-    return SourceRecord(
-        table_id=row.table_id,
-        name=row.name,
-        kind=row.kind,
-        location=row.location,
-        options=json.loads(row.options),
-        stamps=row.stamps,
-        every_us=row.every_us,
-        added_at=row.added_at,
-        polled_at=row.polled_at,
-        changed_at=row.changed_at,
-        trouble=row.trouble,
-        open_rows=row.open_rows,
-        seen=json.loads(row.seen or "{}"),
-    )
+    return record_of(SourceRecord, row, options=json.loads(row.options), seen=json.loads(row.seen or "{}"))
 
 
 def renamed_columns(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -133,8 +133,7 @@ class Subscriptions:
         wanted = select(ddl.subscriptions).where(subscriptions.state != "ended").order_by(subscriptions.sub_id)
         if query_id is not None:
             wanted = wanted.where(subscriptions.query_id == query_id)
-        with self._database.reading() as connection:
-            return tuple(_subscription(row) for row in connection.execute(wanted))
+        return tuple(_subscription(row) for row in self._database.rows(wanted))
 
     def of_live_queries(
         self, query_id: int | None = None, *, owner: str | None = None, after: int = 0, limit: int | None = None
@@ -181,8 +180,7 @@ class Subscriptions:
     def count_waiting(self, at: int, now: int | None) -> int:
         """Return the number of subscriptions that ``waiting`` returns."""
         wanted = select(func.count()).select_from(ddl.subscriptions).join(ddl.queries)
-        with self._database.reading() as connection:
-            return int(connection.execute(wanted.where(*_LIVE, *_waiting(at, now))).scalar_one())
+        return int(self._database.value(wanted.where(*_LIVE, *_waiting(at, now))))
 
     def troubled(
         self, after: int, limit: int, owner: str | None = None
@@ -239,20 +237,16 @@ class Subscriptions:
 
     def by_id(self, sub_id: int) -> Subscription:
         """Return the subscription with this ID.  Raise NotFound for an unknown ID."""
-        with self._database.reading() as connection:
-            return read_subscription(connection, sub_id)
+        return self._database.read(read_subscription, sub_id)
 
     def counts(self) -> dict[int, tuple[int, int]]:
         """Return (number of channels, number of parked channels) by query ID."""
         subscriptions = ddl.subscriptions.c
         wanted = select(subscriptions.query_id, subscriptions.state, func.count()).where(subscriptions.state != "ended")
         counts: dict[int, tuple[int, int]] = {}
-        with self._database.reading() as connection:
-            for query_id, state, count in connection.execute(
-                wanted.group_by(subscriptions.query_id, subscriptions.state)
-            ):
-                every, parked = counts.get(query_id, (0, 0))
-                counts[query_id] = (every + count, parked + count * (state == "parked"))
+        for query_id, state, count in self._database.rows(wanted.group_by(subscriptions.query_id, subscriptions.state)):
+            every, parked = counts.get(query_id, (0, 0))
+            counts[query_id] = (every + count, parked + count * (state == "parked"))
         return counts
 
     def set_digest_at(self, sub_id: int, digest_at: int) -> None:

@@ -56,8 +56,7 @@ class Tables:
 
     def all(self) -> tuple[TableRecord, ...]:
         """Return all tables, including auxiliary views, in the order of creation."""
-        with self._database.reading() as connection:
-            return read_tables(connection, None)
+        return self._database.read(read_tables, None)
 
     def known(self) -> tuple[TableRecord, ...]:
         """Return the tables and views that users can name, in the order of creation."""
@@ -65,13 +64,11 @@ class Tables:
 
     def named(self, name: str) -> TableRecord:
         """Return the table with this case-insensitive name.  Raise NotFound for an unknown name."""
-        with self._database.reading() as connection:
-            return _named(connection, name)
+        return self._database.read(_named, name)
 
     def by_id(self, table_id: int) -> TableRecord:
         """Return the table with this ID.  Raise NotFound for an unknown ID."""
-        with self._database.reading() as connection:
-            return read_table(connection, table_id)
+        return self._database.read(read_table, table_id)
 
     def evolve(
         self, name: str, columns: Sequence[tuple[str, DataType]], extended: Sequence[tuple[str, DataType]] = ()
@@ -97,9 +94,8 @@ class Tables:
 
     def versions(self) -> tuple[StoredVersion, ...]:
         """Return the last recorded version of each Delta table, including the ledger, ordered by path."""
-        with self._database.reading() as connection:
-            rows = connection.execute(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
-            return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
+        rows = self._database.rows(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
+        return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
     def forget_versions(self, paths: Iterable[str]) -> None:
         """Delete the recorded versions of Delta tables.  The caller must delete the Delta tables afterwards."""

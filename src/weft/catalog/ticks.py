@@ -104,22 +104,19 @@ class Ticks:
         """Return the plans of a tick whose ``tau`` queries share."""
         member, plan = ddl.tick_plans.c, ddl.plans.c
         wanted = select(plan.plan_id, member.tau, plan.sharing, plan.version).join_from(ddl.tick_plans, ddl.plans)
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted.where(member.tick_id == tick_id, SHARED).order_by(plan.plan_id))
-            return tuple(SharedPlan(*row) for row in rows)
+        rows = self._database.rows(wanted.where(member.tick_id == tick_id, SHARED).order_by(plan.plan_id))
+        return tuple(SharedPlan(*row) for row in rows)
 
     def constants(self, plan_id: int) -> tuple[tuple[int, ...], tuple[tuple[Parameter, ...], ...]]:
         """Return the IDs and the constants of the queries that share the ``tau`` of a plan, ordered by ID."""
         query = ddl.queries.c
         wanted = select(query.query_id, query.parameters).where(query.plan_id == plan_id, ~OWN)
-        with self._database.reading() as connection:
-            rows = connection.execute(wanted.order_by(query.query_id)).all()
+        rows = self._database.rows(wanted.order_by(query.query_id))
         return tuple(row[0] for row in rows), tuple(parameters(row[1]) for row in rows)
 
     def planned(self) -> TickRecord | None:
         """Return the planned tick, or None."""
-        with self._database.reading() as connection:
-            return _planned(connection)
+        return self._database.read(_planned)
 
     def commit(
         self,
@@ -191,9 +188,8 @@ class Ticks:
     def outputs(self, tick_id: int) -> tuple[TickOutput, ...]:
         """Return the outputs of a tick, ordered by name."""
         outputs = ddl.tick_outputs
-        with self._database.reading() as connection:
-            rows = connection.execute(select(outputs).where(outputs.c.tick_id == tick_id).order_by(outputs.c.name))
-            return tuple(TickOutput(**row._mapping) for row in rows)
+        rows = self._database.rows(select(outputs).where(outputs.c.tick_id == tick_id).order_by(outputs.c.name))
+        return tuple(TickOutput(**row._mapping) for row in rows)
 
     def set_aside(self, tick_id: int, failed: Mapping[int, str]) -> None:
         """Remove failed queries from a planned tick.  Mark each query as failed and record the reason."""
@@ -222,9 +218,8 @@ class Ticks:
 
     def latest(self, limit: int = 20) -> tuple[TickRecord, ...]:
         """Return the latest ticks, the newest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(_TICKS.order_by(ddl.ticks.c.tick_id.desc()).limit(limit))
-            return tuple(TickRecord(**row._mapping) for row in rows)
+        rows = self._database.rows(_TICKS.order_by(ddl.ticks.c.tick_id.desc()).limit(limit))
+        return tuple(TickRecord(**row._mapping) for row in rows)
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """Return the outcomes of the latest ticks for one query, the newest first."""
@@ -251,8 +246,7 @@ class Ticks:
         wanted = select(member.query_id, func.sum(member.rows)).where(
             member.query_id.in_(query_ids), member.tick_id > tick_id, member.rows > 0
         )
-        with self._database.reading() as connection:
-            return {row[0]: int(row[1]) for row in connection.execute(wanted.group_by(member.query_id))}
+        return {row[0]: int(row[1]) for row in self._database.rows(wanted.group_by(member.query_id))}
 
     def rows_of(self, paths: Collection[str], limit: int) -> tuple[tuple[int, str, int], ...]:
         """Return (instant of the tick, path, number of rows) of these tables at the latest ``limit`` ticks, the oldest
@@ -266,19 +260,17 @@ class Ticks:
             .where(versions.path.in_(paths), versions.tick_id.in_(latest))
             .order_by(versions.tick_id)
         )
-        with self._database.reading() as connection:
-            return tuple((row[0], row[1], row[2]) for row in connection.execute(wanted))
+        return tuple((row[0], row[1], row[2]) for row in self._database.rows(wanted))
 
     def versions(self, tick_id: int) -> tuple[tuple[str, int, int], ...]:
         """Return (path, Delta version, number of rows) for each table that the tick recorded."""
         versions = ddl.tick_versions.c
-        with self._database.reading() as connection:
-            rows = connection.execute(
-                select(versions.path, versions.version, versions.rows)
-                .where(versions.tick_id == tick_id)
-                .order_by(versions.path)
-            )
-            return tuple((row.path, row.version, row.rows) for row in rows)
+        rows = self._database.rows(
+            select(versions.path, versions.version, versions.rows)
+            .where(versions.tick_id == tick_id)
+            .order_by(versions.path)
+        )
+        return tuple((row.path, row.version, row.rows) for row in rows)
 
 
 def _check_clock(connection: Connection, t: int, at: int) -> None:

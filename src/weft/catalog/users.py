@@ -87,8 +87,7 @@ class Users:
     def exist(self) -> bool:
         """Return whether the home has, or had, a user.  Once it has had one, it keeps her row."""
         if not self._exist:
-            with self._database.reading() as connection:
-                self._exist = connection.execute(select(ddl.users.c.user_id).limit(1)).first() is not None
+            self._exist = self._database.first(select(ddl.users.c.user_id).limit(1)) is not None
         return self._exist
 
     def add(self, name: str, role: Role, limits: UserLimits, at: int, *, inherit: bool = False) -> UserRecord:
@@ -160,31 +159,26 @@ class Users:
     def zones(self) -> dict[str, str]:
         """Map the names of users to the time zones that they set for themselves."""
         wanted = select(ddl.users.c.name, ddl.users.c.zone).where(ddl.users.c.zone.is_not(None))
-        with self._database.reading() as connection:
-            return {row[0]: row[1] for row in connection.execute(wanted)}
+        return {row[0]: row[1] for row in self._database.rows(wanted)}
 
     def _limits(self, column: Column[int]) -> dict[str, int]:
-        with self._database.reading() as connection:
-            wanted = select(ddl.users.c.name, column).where(column.is_not(None))
-            return {row[0]: row[1] for row in connection.execute(wanted)}
+        wanted = select(ddl.users.c.name, column).where(column.is_not(None))
+        return {row[0]: row[1] for row in self._database.rows(wanted)}
 
     def named(self, name: str) -> UserRecord:
         """Return the active user with this case-insensitive name.  Raise NotFound."""
-        with self._database.reading() as connection:
-            return user_named(connection, name)
+        return self._database.read(user_named, name)
 
     def by_id(self, user_id: int) -> UserRecord:
         """Return the user with this ID, even if she was removed.  Raise NotFound."""
-        with self._database.reading() as connection:
-            return read_user(connection, user_id)
+        return self._database.read(read_user, user_id)
 
     def password(self, name: str) -> tuple[int, str | None] | None:
         """Return the ID and the password hash of an active user, or None if there is no such user."""
         users = ddl.users.c
         wanted = select(users.user_id, users.password).where(users.folded == folded(name), users.state == "active")
-        with self._database.reading() as connection:
-            row = connection.execute(wanted).first()
-            return None if row is None else (row.user_id, row.password)
+        row = self._database.first(wanted)
+        return None if row is None else (row.user_id, row.password)
 
     def set_password(self, user_id: int, hashed: str, *, link_id: int | None = None, tokens: bool = False) -> bool:
         """Store the hash of a new password.  End all sessions of the user, and her links for setting a password.
@@ -222,8 +216,7 @@ class Users:
 
     def groups(self) -> tuple[GroupRecord, ...]:
         """Return the groups, ordered by name."""
-        with self._database.reading() as connection:
-            return _groups(connection)
+        return self._database.read(_groups)
 
     def add_member(self, group: str, user: str) -> GroupRecord:
         """Add a user to a group.  Raise NotFound.  Raise Conflict if she is a member already."""

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
-from weft.catalog.database import Database, inserted_id
+from weft.catalog.database import Database, inserted_id, record_of
 from weft.catalog.home_record import effective_watermark, read_home, set_home
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
@@ -104,8 +104,7 @@ class Views:
 
     def all(self) -> tuple[ViewRecord, ...]:
         """Return all views, including auxiliary views.  Each view comes after the views in its query."""
-        with self._database.reading() as connection:
-            return _read(connection)
+        return self._database.read(_read)
 
     def queried(self) -> tuple[ViewRecord, ...]:
         """Return the views that standing queries read."""
@@ -281,14 +280,4 @@ def _read(connection: Connection) -> tuple[ViewRecord, ...]:
 
 def _record(row: Row[Any]) -> ViewRecord:
     reads = json.loads(row.reads)
-    return ViewRecord(
-        table_id=row.table_id,
-        name=row.name,
-        sql=row.sql,
-        form=row.form,
-        reads={int(key): tuple(columns) for key, columns in reads.items()},
-        mode=row.mode,
-        added_at=row.added_at,
-        tau=row.tau,
-        trouble=row.trouble,
-    )
+    return record_of(ViewRecord, row, reads={int(key): tuple(columns) for key, columns in reads.items()})

@@ -9,7 +9,7 @@ import typer
 from weft.api.arguments import micros
 from weft.api.json.values import iso
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, moment, plain, print_json, table
+from weft.cli.printing import echo, moment, plain, print_json, print_list, tell
 
 if TYPE_CHECKING:
     from weft.api.signing_in import Issued
@@ -128,26 +128,23 @@ def remove_user(name: NameArgument, home: HomeOption = None, json: JsonOption = 
 def _print_users(users: list[UserRecord] | tuple[UserRecord, ...], json: bool, words: str | None = None) -> None:
     from weft.api.json.accounts import user_json
 
-    if json:
-        values = [user_json(each) for each in users]
-        print_json(values if words is None else values[0])
-    elif words is not None:
-        echo(words)
-    elif not users:
-        echo("There are no users: whoever reaches the home is its owner. Add one: weft user add NAME")
-    else:
-        rows = [
-            (
-                each.name,
-                each.role,
-                ", ".join(each.groups) or "-",
-                "yes" if each.has_password else "no",
-                *("-" if limit is None else f"{limit:,}" for limit in (each.limits.queries, each.limits.rows)),
-                "-" if each.limits.seconds is None else f"{each.limits.seconds} s",
-            )
-            for each in users
-        ]
-        table(("user", "role", "groups", "password", "queries", "rows a tick", "try"), rows, right=(4, 5, 6))
+    if words is not None:
+        tell(json, user_json(users[0]), words)
+        return
+    rows = (
+        (
+            each.name,
+            each.role,
+            ", ".join(each.groups) or "-",
+            "yes" if each.has_password else "no",
+            *("-" if limit is None else f"{limit:,}" for limit in (each.limits.queries, each.limits.rows)),
+            "-" if each.limits.seconds is None else f"{each.limits.seconds} s",
+        )
+        for each in users
+    )
+    none = "There are no users: whoever reaches the home is its owner. Add one: weft user add NAME"
+    columns = ("user", "role", "groups", "password", "queries", "rows a tick", "try")
+    print_list(json, map(user_json, users), none, columns, rows, right=(4, 5, 6))
 
 
 def password_link(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
@@ -211,15 +208,12 @@ def list_groups(home: HomeOption = None, json: JsonOption = False) -> None:
 def _print_groups(groups: list[GroupRecord], json: bool, words: str | None = None) -> None:
     from weft.api.json.accounts import group_json
 
-    if json:
-        values = [group_json(each) for each in groups]
-        print_json(values if words is None else values[0])
-    elif words is not None:
-        echo(words)
-    elif not groups:
-        echo("There are no groups. Add one: weft group add GROUP NAME…")
-    else:
-        table(("group", "members"), [(each.name, ", ".join(each.members) or "-") for each in groups])
+    if words is not None:
+        tell(json, group_json(groups[0]), words)
+        return
+    rows = ((each.name, ", ".join(each.members) or "-") for each in groups)
+    none = "There are no groups. Add one: weft group add GROUP NAME…"
+    print_list(json, map(group_json, groups), none, ("group", "members"), rows)
 
 
 def grant(
@@ -232,9 +226,7 @@ def grant(
     """Give a user, a group, or everyone a right."""
     with opened(home) as weft:
         weft.accounts.grant(name, right, about)
-    _print_change(
-        {"to": name, "right": right, "on": about, "granted": True}, f"{name} may {_words(right, about)}.", json
-    )
+    tell(json, {"to": name, "right": right, "on": about, "granted": True}, f"{name} may {_words(right, about)}.")
 
 
 def revoke(
@@ -248,18 +240,11 @@ def revoke(
     with opened(home) as weft:
         weft.accounts.revoke(name, right, about)
     words = f"Revoked from {name}: {_words(right, about)}."
-    _print_change({"to": name, "right": right, "on": about, "granted": False}, words, json)
+    tell(json, {"to": name, "right": right, "on": about, "granted": False}, words)
 
 
 def _words(right: str, about: str) -> str:
     return {"channel": f"add {about}: channels", "load": f"load rows into {about}"}.get(right, f"read {about}")
-
-
-def _print_change(value: dict[str, object], words: str, json: bool) -> None:
-    if json:
-        print_json(value)
-    else:
-        echo(words)
 
 
 def grants(
@@ -272,12 +257,8 @@ def grants(
 
     with opened(home) as weft:
         granted = weft.accounts.grants(name)
-    if json:
-        print_json([grant_json(each) for each in granted])
-    elif not granted:
-        echo("No rights were granted. Grant one: weft grant NAME read TABLE")
-    else:
-        table(("to", "right", "on", "by", "at"), [_grant_row(each) for each in granted])
+    none = "No rights were granted. Grant one: weft grant NAME read TABLE"
+    print_list(json, map(grant_json, granted), none, ("to", "right", "on", "by", "at"), map(_grant_row, granted))
 
 
 def _grant_row(grant: GrantRecord) -> tuple[str, ...]:
@@ -331,22 +312,19 @@ def list_tokens(home: HomeOption = None, json: JsonOption = False) -> None:
 
     with opened(home) as weft:
         tokens, names = weft.accounts.tokens(), _names(weft)
-    if json:
-        print_json([secret_json(each, names) for each in tokens])
-    elif not tokens:
-        echo("There are no tokens. Create one: weft token create NAME --scope read")
-    else:
-        rows = [
-            (
-                str(each.secret_id),
-                names.get(each.user_id or 0, "-"),
-                ", ".join(sorted(each.scopes or ())),
-                _expiry(each.expires_at),
-                plain(each.label or "-"),
-            )
-            for each in tokens
-        ]
-        table(("id", "user", "scopes", "expires", "label"), rows, right=(0,))
+    rows = (
+        (
+            str(each.secret_id),
+            names.get(each.user_id or 0, "-"),
+            ", ".join(sorted(each.scopes or ())),
+            _expiry(each.expires_at),
+            plain(each.label or "-"),
+        )
+        for each in tokens
+    )
+    none = "There are no tokens. Create one: weft token create NAME --scope read"
+    values = (secret_json(each, names) for each in tokens)
+    print_list(json, values, none, ("id", "user", "scopes", "expires", "label"), rows, right=(0,))
 
 
 def withdraw_token(
@@ -359,7 +337,7 @@ def withdraw_token(
 
     with opened(home) as weft:
         withdrawn, names = weft.accounts.withdraw_token(token_id), _names(weft)
-    _print_change(secret_json(withdrawn, names), f"Token {token_id} is withdrawn.", json)
+    tell(json, secret_json(withdrawn, names), f"Token {token_id} is withdrawn.")
 
 
 def audit(
@@ -375,13 +353,9 @@ def audit(
     begin = None if since is None else micros(since)
     with opened(home) as weft:
         records = weft.accounts.audit(limit, user=user, since=begin)
-    if json:
-        print_json([audit_json(each) for each in records])
-    elif not records:
-        echo("The audit log has no actions.")
-    else:
-        rows = [
-            (moment(r.at), plain(r.user), r.door, r.address or "-", r.action, plain(r.about or "-"), plain(r.outcome))
-            for r in records
-        ]
-        table(("at", "user", "door", "address", "action", "about", "outcome"), rows)
+    rows = (
+        (moment(r.at), plain(r.user), r.door, r.address or "-", r.action, plain(r.about or "-"), plain(r.outcome))
+        for r in records
+    )
+    columns = ("at", "user", "door", "address", "action", "about", "outcome")
+    print_list(json, map(audit_json, records), "The audit log has no actions.", columns, rows)

@@ -14,7 +14,7 @@ from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, KeyOption, LateOption, tell_load
-from weft.cli.printing import echo, print_json, typed
+from weft.cli.printing import tell, typed
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ def create(
     with opened(home, create=True) as weft:
         table = weft.make_table(name, columns, keys=keys)
     described = typed((column.name, column.type) for column in table.schema.columns)
-    if json:
-        print_json(created_json(table))
-    else:
-        echo(f"Created the table {table.name}: {described}.")
+    tell(json, created_json(table), f"Created the table {table.name}: {described}.")
 
 
 def append(

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from weft.api.json.loads import load_json, undone_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, instant, moment, plain, print_json, table
+from weft.cli.printing import echo, instant, moment, plain, print_json, print_list
 from weft.printable import counted
 
 
@@ -41,25 +41,21 @@ def list_loads(
     """List the latest loads: table, time, source, rows, range of ts, and state."""
     with opened(home) as weft:
         loads = weft.loads(name, limit)
-    if json:
-        print_json([load_json(each) for each in loads])
-    elif not loads:
-        echo("No loads yet.")
-    else:
-        rows = [
-            (
-                str(each.load.load_id),
-                each.table,
-                moment(each.load.started_at),
-                plain(each.load.source.replace(f"{terminal.folder()}/", "")),
-                f"{each.rows:,}",
-                instant(each.first_ts),
-                instant(each.last_ts),
-                each.state,
-            )
-            for each in loads
-        ]
-        table(("id", "table", "when", "from", "rows", "first ts", "last ts", "state"), rows, right=(0, 4))
+    rows = (
+        (
+            str(each.load.load_id),
+            each.table,
+            moment(each.load.started_at),
+            plain(each.load.source.replace(f"{terminal.folder()}/", "")),
+            f"{each.rows:,}",
+            instant(each.first_ts),
+            instant(each.last_ts),
+            each.state,
+        )
+        for each in loads
+    )
+    columns = ("id", "table", "when", "from", "rows", "first ts", "last ts", "state")
+    print_list(json, map(load_json, loads), "No loads yet.", columns, rows, right=(0, 4))
 
 
 def undo(

@@ -10,7 +10,7 @@ import typer
 from weft.api.json.loads import log_json, quarantined_json, retried_json, summary_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import counted, counting, echo, instant, moment, plain, print_json, table, working
+from weft.cli.printing import counted, counting, echo, instant, moment, plain, print_json, print_list, working
 
 if TYPE_CHECKING:
     from weft.extraction.files.given_files import Given
@@ -237,27 +237,21 @@ def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
     with opened(home) as weft:
         records = weft.quarantined()
         names = {record.table_id: record.name for record in weft.tables()}
-    if json:
-        print_json([quarantined_json(each, names) for each in records])
-    elif not records:
-        echo("The quarantine is empty.")
-    else:
-        table(
-            ("id", "table", "source", "position", "reason", "bytes", "at"),
-            [
-                (
-                    str(r.quarantine_id),
-                    names.get(r.table_id, "?"),
-                    plain(_nearby(r.source)),
-                    plain(r.position),
-                    plain(r.reason),
-                    f"{r.size:,}",
-                    moment(r.at),
-                )
-                for r in records
-            ],
-            right=(0, 5),
+    rows = (
+        (
+            str(r.quarantine_id),
+            names.get(r.table_id, "?"),
+            plain(_nearby(r.source)),
+            plain(r.position),
+            plain(r.reason),
+            f"{r.size:,}",
+            moment(r.at),
         )
+        for r in records
+    )
+    values = (quarantined_json(each, names) for each in records)
+    columns = ("id", "table", "source", "position", "reason", "bytes", "at")
+    print_list(json, values, "The quarantine is empty.", columns, rows, right=(0, 5))
 
 
 def _nearby(source: str) -> str:

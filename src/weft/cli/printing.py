@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import terminal
-from weft.instants import format_duration, format_instant, from_datetime
+from weft.instants import format_instant, value_text
 from weft.interruption import stop_here
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
@@ -59,6 +58,35 @@ def print_json(value: object, *, lines: bool = False) -> None:
     out.flush()
 
 
+def tell(json: bool, value: object, text: str) -> None:
+    """Print a value as JSON if ``json`` is true, and otherwise a line of text."""
+    if json:
+        print_json(value)
+    else:
+        echo(text)
+
+
+def print_list(
+    json: bool,
+    values: Iterable[object],
+    none: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+) -> None:
+    """Print ``values`` as JSON if ``json`` is true.  Otherwise print ``rows`` as a table, or ``none`` for no rows.
+
+    The function reads only one of ``values`` and ``rows``.
+    """
+    if json:
+        print_json(list(values))
+    elif listed := list(rows):
+        table(columns, listed, right=right)
+    else:
+        echo(none)
+
+
 def json_text(value: object, indent: int | None = None) -> str:
     r"""Return a value as JSON.  Escape the characters that could control a terminal.
 
@@ -87,17 +115,7 @@ def moment(micros: int | None, none: str = "-") -> str:
 
 def shown(value: object) -> str:
     """Format a value for a table on one line.  Escape control characters."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, dt.datetime):
-        return format_instant(from_datetime(value))
-    if isinstance(value, dt.timedelta):
-        return format_duration(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    return plain(str(value))
+    return plain(value_text(value))
 
 
 def plain(text: str) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from weft.api.json.queries import query_json, saved_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, lines, moment, plain, print_json, table
+from weft.cli.printing import echo, lines, moment, plain, print_json, print_list, tell
 from weft.cli.queries import ChannelOption, DigestOption, EveryOption, StartOption, ZoneOption
 from weft.errors import Refused
-
-if TYPE_CHECKING:
-    from weft.catalog.saved_queries import SavedQuery
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The saved query.")]
 ValueOption = Annotated[
@@ -60,20 +57,16 @@ def add(
     with opened(home) as weft:
         saved = weft.save_query(name, text, parameter or (), description=description, replace=replace)
     words = f"Saved {saved.name}. `weft saved install {saved.name} NEW-NAME` installs it; `weft grant` shares it."
-    _print_one(saved, json, words)
+    tell(json, saved_json(saved), words)
 
 
 def list_saved(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the saved queries."""
     with opened(home) as weft:
         found = weft.saved_queries()
-    if json:
-        print_json([saved_json(each) for each in found])
-    elif not found:
-        echo('No saved queries yet. Save one: weft saved add NAME "SELECT … {{x}}" --parameter x:int')
-    else:
-        rows = [(s.name, s.owner, plain(", ".join(map(str, s.parameters))), plain(s.description)) for s in found]
-        table(("query", "owner", "parameters", "description"), rows)
+    rows = ((s.name, s.owner, plain(", ".join(map(str, s.parameters))), plain(s.description)) for s in found)
+    none = 'No saved queries yet. Save one: weft saved add NAME "SELECT … {{x}}" --parameter x:int'
+    print_list(json, map(saved_json, found), none, ("query", "owner", "parameters", "description"), rows)
 
 
 def show(name: NameArgument, value: ValueOption = None, home: HomeOption = None, json: JsonOption = False) -> None:
@@ -123,7 +116,7 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
     """Remove a saved query.  Queries that were installed from it stay, but those of readers are paused."""
     with opened(home) as weft:
         saved = weft.remove_saved(name)
-    _print_one(saved, json, f"{saved.name} is removed. Queries that were installed from it stay.")
+    tell(json, saved_json(saved), f"{saved.name} is removed. Queries that were installed from it stay.")
 
 
 def _values(given: list[str] | None) -> dict[str, str]:
@@ -137,10 +130,3 @@ def _values(given: list[str] | None) -> dict[str, str]:
             raise Refused(f"{name} is set twice", hint="Omit one of the values.")
         values[name] = value
     return values
-
-
-def _print_one(saved: SavedQuery, json: bool, words: str) -> None:
-    if json:
-        print_json(saved_json(saved))
-    else:
-        echo(words)

@@ -20,7 +20,7 @@ from weft.api.json.views import refreshed_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import RenameOption
-from weft.cli.printing import counting, echo, instant, moment, plain, print_json, table, typed
+from weft.cli.printing import counting, echo, instant, moment, plain, print_json, print_list, table, typed
 from weft.cli.view_commands import print_refreshed
 from weft.errors import Refused
 from weft.printable import counted
@@ -54,6 +54,8 @@ ColumnsOption = Annotated[
     str | None,
     typer.Option(metavar="COLS", help='The columns to record, optionally with types ("id BIGINT, name").'),
 ]
+
+_NONE_YET = "No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -143,7 +145,7 @@ def poll(
         polled = [polled_json(name, each) for name, each in outcomes]
         print_json({"sources": polled, "views": [refreshed_json(each) for each in maintained]})
     elif not outcomes:
-        echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
+        echo(_NONE_YET)
     else:
         for name, each in outcomes:
             _print_outcome(name, each)
@@ -236,24 +238,21 @@ def sources(home: HomeOption = None, json: JsonOption = False) -> None:
     with opened(home) as weft:
         listed = weft.sources()
         keys = {each.table_id: each.keys for each in weft.tables()}
-    if json:
-        print_json([{**source_json(each), "key": keys[each.table_id]} for each in listed])
-    elif not listed:
-        echo("No sources yet. Add a source: weft source add NAME --kind csv --at PLACE --key COLS")
-    else:
-        rows = [
-            (
-                each.name,
-                each.kind,
-                ", ".join(keys[each.table_id]),
-                f"{each.open_rows:,}",
-                moment(each.polled_at, "never"),
-                instant(each.changed_at),
-                plain(each.trouble or ""),
-            )
-            for each in listed
-        ]
-        table(("source", "kind", "key", "rows", "last poll", "last change", "error"), rows, right=(3,))
+    rows = (
+        (
+            each.name,
+            each.kind,
+            ", ".join(keys[each.table_id]),
+            f"{each.open_rows:,}",
+            moment(each.polled_at, "never"),
+            instant(each.changed_at),
+            plain(each.trouble or ""),
+        )
+        for each in listed
+    )
+    values = ({**source_json(each), "key": keys[each.table_id]} for each in listed)
+    columns = ("source", "kind", "key", "rows", "last poll", "last change", "error")
+    print_list(json, values, _NONE_YET, columns, rows, right=(3,))
 
 
 def show(

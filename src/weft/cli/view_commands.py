@@ -8,7 +8,7 @@ import typer
 
 from weft.api.json.views import refreshed_json, shown_view_json, view_explanation_json, view_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, instant, lines, plain, print_json, size, table, typed, working
+from weft.cli.printing import echo, instant, lines, plain, print_json, print_list, size, table, tell, typed, working
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -138,22 +138,17 @@ def views(home: HomeOption = None, json: JsonOption = False) -> None:
     """List the temporal views: their queries, and when each was last refreshed."""
     with opened(home) as weft:
         listed = weft.views()
-    if json:
-        print_json([view_json(each) for each in listed])
-    elif not listed:
-        echo(NONE_YET)
-    else:
-        rows = [
-            (
-                each.name,
-                each.mode,
-                instant(each.tau, "not yet (when it is read)" if each.mode == "batched" else "not yet"),
-                plain(each.trouble or ""),
-                plain(each.sql),
-            )
-            for each in listed
-        ]
-        table(("view", "mode", "refreshed at", "error", "query"), rows)
+    rows = (
+        (
+            each.name,
+            each.mode,
+            instant(each.tau, "not yet (when it is read)" if each.mode == "batched" else "not yet"),
+            plain(each.trouble or ""),
+            plain(each.sql),
+        )
+        for each in listed
+    )
+    print_list(json, map(view_json, listed), NONE_YET, ("view", "mode", "refreshed at", "error", "query"), rows)
 
 
 def show(name: NameArgument, home: HomeOption = None, json: JsonOption = False) -> None:
@@ -188,7 +183,4 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
     """Remove a view with all its recorded periods; refused while a view or query reads it."""
     with opened(home) as weft:
         removed = weft.remove_view(name)
-    if json:
-        print_json({"name": removed.name, "removed": True})
-    else:
-        echo(f"Removed the view {removed.name}.")
+    tell(json, {"name": removed.name, "removed": True}, f"Removed the view {removed.name}.")

@@ -200,30 +200,26 @@ class FileChannel:
 
 @dataclass(frozen=True)
 class _Position:
-    """``tail`` is the digest of the bytes before the offset.  Older versions of Weft stored positions without
-    ``tail``.
-    """
+    """``tail`` is the digest of the bytes before the offset."""
 
     offset: int
-    tail: str | None
+    tail: str
     inode: int
 
     def is_in(self, file: int) -> bool:
         """Accept a copy of the file if the bytes before the offset are the same."""
         status = os.fstat(file)
-        if status.st_size < self.offset:
-            return False
-        if self.tail is not None and _tail(file, self.offset) != self.tail:
+        if status.st_size < self.offset or _tail(file, self.offset) != self.tail:
             return False
         # At offset 0, there are no bytes to compare.  Require an empty file, so that recovery truncates no other file.
-        return status.st_ino == self.inode or (self.tail is not None and (self.offset > 0 or status.st_size == 0))
+        return status.st_ino == self.inode or self.offset > 0 or status.st_size == 0
 
 
 def _read_position(position: str | None) -> _Position:
     if position is None:
         raise DeliveryError("the outbox has no file position for this message")
     note = json.loads(position)
-    return _Position(int(note["offset"]), note.get("tail"), int(note["inode"]))
+    return _Position(int(note["offset"]), note["tail"], int(note["inode"]))
 
 
 def _tail(file: int, offset: int) -> str:

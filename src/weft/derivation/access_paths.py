@@ -12,7 +12,6 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
@@ -23,29 +22,25 @@ from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, Lives, with_bodies
 
 
-def access_paths(event: Event, *, null_safe: bool = False) -> dict[str, Access]:
-    """Return the access path of each range variable of the branch and of its subqueries.
-
-    If ``null_safe`` is true, a look-up may use columns that the query compares by ``<=>``, and must match NULL with
-    NULL.  The option ``--from now`` needs null-safe look-ups to check whether the same row existed before.
-    """
+def access_paths(event: Event) -> dict[str, Access]:
+    """Return the access path of each range variable of the branch and of its subqueries."""
     instant = None if event.driver.kind == "greatest" else event.instant
-    return _driven(event.block, instant, null_safe)
+    return _driven(event.block, instant)
 
 
 def delta_paths(delta: Delta) -> dict[str, Access]:
     """Return the access path of each range variable of a delta."""
     conditions = map(relational.Plain, delta.life.conditions)
     around = relational.block(delta.life.sources, relational.conjunction(*conditions))
-    return _driven(around, delta.life.start, null_safe=False)
+    return _driven(around, delta.life.start)
 
 
-def _driven(around: relational.Relation, instant: Scalar | None, null_safe: bool) -> dict[str, Access]:
+def _driven(around: relational.Relation, instant: Scalar | None) -> dict[str, Access]:
     paths: dict[str, Access] = {}
     driver = None if instant is None else _news(around, instant)
     if driver is not None:
         paths[driver[0].alias] = driver[1]
-    _reach(around, paths, {}, null_safe)
+    _reach(around, paths, {})
     return paths
 
 
@@ -65,9 +60,7 @@ def _own(interval: Scalar) -> bool:
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
-def _reach(
-    around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef], null_safe: bool
-) -> None:
+def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef]) -> None:
     """``known`` maps each column of an enclosing domain to the original table column."""
     demanded = relational.condition(around)
     origins = dict(known)
@@ -77,48 +70,37 @@ def _reach(
     for alias, scan in scans.items():
         if not scan.table.id and not isinstance(paths.get(alias), KeyScan):
             paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
-    pairs = [tie for tie in _equalities(demanded, origins) if null_safe or not tie.null_safe]
+    pairs = _equalities(demanded, origins)
     while True:
-        reaching = next((tie for tie in pairs if tie.own.scan in scans and _reaches(tie, paths)), None)
+        reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(*pair, paths)), None)
         if reaching is None:
             break
-        own, other = reaching.own, reaching.other
-        table = scans[own.scan].table.name
-        paths[own.scan] = Lookup(table, own.column, paths[other.scan], other.column, reaching.null_safe)
+        own, other = reaching
+        paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):
-        _reach(inner, paths, origins, null_safe)
+        _reach(inner, paths, origins)
 
 
-@dataclass(frozen=True)
-class _Tie:
-    own: ColumnRef
-    other: ColumnRef
-    null_safe: bool
+def _reaches(own: ColumnRef, other: ColumnRef, paths: Mapping[str, Access]) -> bool:
+    return own.scan not in paths and isinstance(paths.get(other.scan), (DeltaScan, KeyScan, Lookup))
 
 
-def _reaches(tie: _Tie, paths: Mapping[str, Access]) -> bool:
-    return tie.own.scan not in paths and isinstance(paths.get(tie.other.scan), (DeltaScan, KeyScan, Lookup))
-
-
-def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]) -> list[_Tie]:
-    """Return each equality in both directions, null-safe equalities last."""
-    ties = []
+def _equalities(
+    demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]
+) -> list[tuple[ColumnRef, ColumnRef]]:
+    """Return each equality of columns in both directions."""
+    pairs = []
     for item in relational.conjuncts(demanded):
-        if (
-            not isinstance(item, relational.Plain)
-            or not isinstance(item.condition, Call)
-            or item.condition.name not in ("=", "<=>")
-        ):
-            continue
-        left, right = item.condition.args
-        if isinstance(left, ColumnRef) and isinstance(right, ColumnRef):
-            left, right = origins.get(left, left), origins.get(right, right)
-            if left.type == right.type and left.scan != right.scan:
-                null_safe = item.condition.name == "<=>"
-                ties += [_Tie(left, right, null_safe), _Tie(right, left, null_safe)]
-    return sorted(ties, key=lambda tie: tie.null_safe)
+        match item:
+            case relational.Plain(Call(name="=", args=(ColumnRef() as left, ColumnRef() as right))):
+                left, right = origins.get(left, left), origins.get(right, right)
+                if left.type == right.type and left.scan != right.scan:
+                    pairs += [(left, right), (right, left)]
+            case _:
+                continue
+    return pairs
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
@@ -142,7 +124,7 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
 def whole_tables(event: Event) -> dict[str, Access]:
     """Return access paths that read full tables."""
     paths: dict[str, Access] = {}
-    _reach(event.block, paths, {}, null_safe=False)
+    _reach(event.block, paths, {})
     return paths
 
 
@@ -174,7 +156,7 @@ def _keyed_paths(life: Lives, keys: Collection[str], whole: Mapping[str, Access]
         elif isinstance(scan, relational.Scan) and scan.alias in whole:
             paths[scan.alias] = whole[scan.alias]
     conditions = map(relational.Plain, life.conditions)
-    _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {}, null_safe=False)
+    _reach(relational.block(life.sources, relational.conjunction(*conditions)), paths, {})
     return paths
 
 
@@ -195,8 +177,7 @@ def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
     """Return pairs (column of ``alias``, equal column of another source of the branch)."""
-    ties = _equalities(relational.condition(event.block), {})
-    return tuple((tie.own, tie.other) for tie in ties if tie.own.scan == alias and not tie.null_safe)
+    return tuple(pair for pair in _equalities(relational.condition(event.block), {}) if pair[0].scan == alias)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from weft.algebra.schema import STRING, DataType
 from weft.catalog import layout
 from weft.catalog.naming import distinct
 from weft.errors import Refused
-from weft.instants import DAY_US, format_duration, to_datetime
-from weft.printable import Brief, one_line, visible
+from weft.instants import DAY_US, to_datetime, value_text
+from weft.printable import Brief, one_line
 from weft.runtime.session import plain_errors
 from weft.store import Store
 
@@ -187,10 +187,8 @@ def _datum(value: Value, kind: DataType) -> str:
         return "<td><i>NULL</i></td>"
     if kind.name == "TIMESTAMP":
         value = _moment(value)
-    if isinstance(value, dt.timedelta):
-        value = format_duration(value)
     side = " style='text-align: right'" if kind.numeric and kind.shape is None else ""
-    shown = value.hex() if isinstance(value, bytes) else visible(value) if isinstance(value, str) else value
+    shown = str(value) if isinstance(value, dt.datetime) else value_text(value)
     return f"<td{side}>{_cell(shown)}</td>"
 
 

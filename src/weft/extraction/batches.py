@@ -209,7 +209,7 @@ class Timing:
 
     @classmethod
     def of_options(cls, options: dict[str, object]) -> Timing:
-        """Return the timing that ``options`` describes. Older versions of Weft stored only ``ts_from`` for a load."""
+        """Return the timing that ``options`` describes. The options of a feed have none."""
         return cls(**{name: options[name] for name in _KEPT if name in options})  # type: ignore[arg-type]
 
 

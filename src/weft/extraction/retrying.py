@@ -119,7 +119,7 @@ def _read(to: OpenHome, raw: bytes, record: QuarantineRecord, table: TableRecord
     names = tuple(options["names"])
     # The quarantine stores a record of a Parquet file as JSON.
     is_csv = options["format"] == "csv"
-    form, written = options.get("form"), tuple(options.get("written", ()))  # older versions wrote neither
+    form, written = options["form"], tuple(options.get("written", ()))
     layout = Layout(
         "csv" if is_csv else "json", names, ("VARCHAR",) * len(names), Dialect(*options["dialect"]), written
     )

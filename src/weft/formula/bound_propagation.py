@@ -10,6 +10,7 @@ from weft.algebra import formula as algebra
 from weft.algebra.conjuncts import is_test
 from weft.algebra.formula import And, Formula, Interval, Variable, free_variables
 from weft.algebra.renaming import without_clashes
+from weft.algebra.safe_range import bound_variables
 
 
 def propagate_bounds(formula: Formula) -> Formula:
@@ -51,56 +52,11 @@ def _conjunction(left: Formula, right: Formula) -> Formula:
 
 
 def _helps(left: Formula, right: Formula) -> bool:
-    return bool(bounded_variables(left) & _lacks(right))
+    return bool(bound_variables(left) & _lacks(right))
 
 
 def _lacks(formula: Formula) -> set[Variable]:
-    return set(free_variables(formula)) - bounded_variables(formula)
-
-
-def bounded_variables(formula: Formula) -> set[Variable]:
-    """Return the free variables that have finitely many values in the answers of the formula."""
-    match formula:
-        case algebra.Comparison() | algebra.Matches() | algebra.Not() | algebra.Truth():
-            return _of_comparison(formula)
-        case algebra.Atom(terms=terms) | algebra.Fixpoint(arguments=terms) | algebra.Defined(arguments=terms):
-            return {term for term in terms if isinstance(term, Variable)}
-        case And(left=left, right=right):
-            return _of_conjunction(left, right)
-        case algebra.Or(left=left, right=right):
-            return bounded_variables(left) & bounded_variables(right)
-        case algebra.Since(right=right):
-            return bounded_variables(right)
-        case algebra.Exists(variables=variables, formula=inner):
-            return bounded_variables(inner) - set(variables)
-        case algebra.Aggregate(output=output, groups=groups, formula=inner):
-            return {output} | (bounded_variables(inner) & set(groups))
-        case algebra.Distinct(formula=inner) | algebra.Previous(formula=inner) | algebra.Once(formula=inner):
-            return bounded_variables(inner)
-
-
-def _of_comparison(formula: Formula) -> set[Variable]:
-    match formula:
-        case algebra.Comparison(operator="=", left=Variable() as variable, right=algebra.Constant()):
-            return {variable}
-        case algebra.Comparison(operator="=", left=algebra.Constant(), right=Variable() as variable):
-            return {variable}
-        case algebra.Matches(groups=groups):
-            return {group for group in groups if isinstance(group, Variable)}
-        case _:
-            return set()
-
-
-def _of_conjunction(left: Formula, right: Formula) -> set[Variable]:
-    bounded = bounded_variables(left) | bounded_variables(right)
-    match right:
-        case algebra.Comparison(operator="=", left=Variable() as one, right=Variable() as other) if {
-            one,
-            other,
-        } & bounded:
-            return bounded | {one, other}
-        case _:
-            return bounded
+    return set(free_variables(formula)) - bound_variables(formula)
 
 
 def negations_inwards(formula: Formula) -> Formula:
@@ -116,12 +72,16 @@ def negations_inwards(formula: Formula) -> Formula:
 
 def _pushed(formula: Formula) -> Formula:
     match formula:
-        case algebra.Not(formula=algebra.And(left=left, right=right)):
-            return algebra.Or(_pushed(algebra.Not(left)), _pushed(algebra.Not(right)))
-        case algebra.Not(formula=algebra.Or(left=left, right=right)):
-            return algebra.And(_pushed(algebra.Not(left)), _pushed(algebra.Not(right)))
+        case algebra.Not(formula=(And() | algebra.Or()) as inner):
+            return _pushed(de_morgan(inner))
         case _:
             return algebra.with_parts(formula, tuple(map(_pushed, algebra.parts(formula))))
+
+
+def de_morgan(formula: And | algebra.Or) -> Formula:
+    """Push the negation of ¬(P ∧ Q) or ¬(P ∨ Q) inwards, where ``formula`` is the formula under the negation."""
+    left, right = algebra.Not(formula.left), algebra.Not(formula.right)
+    return algebra.Or(left, right) if isinstance(formula, And) else And(left, right)
 
 
 def _single(formula: Formula) -> Formula:

@@ -84,8 +84,11 @@ class Lowering:
             case "IMPLIES":
                 return algebra.Or(algebra.Not(left), right)
             case "EQUIV":
-                onward = algebra.Or(algebra.Not(left), right)
-                return algebra.And(onward, algebra.Or(left, algebra.Not(right)))
+                return self.equivalent(left, right)
+
+    def equivalent(self, left: Formula, right: Formula) -> Formula:
+        """Return EQUIV of two formulas."""
+        return algebra.And(algebra.Or(algebra.Not(left), right), algebra.Or(left, algebra.Not(right)))
 
     def quantified(self, written: syntax_tree.Quantified, scope: Scope) -> Formula:
         """Translate a quantifier.  FORALL becomes NOT EXISTS NOT."""
@@ -111,7 +114,7 @@ class Lowering:
             raise self.refused(written.bounds.at, "SINCE2 and ONCE2 count time points, and take no interval")
         if isinstance(written, syntax_tree.Since):
             left, right = of_each(lambda part: self.formula(part, scope), (written.left, written.right))
-            return algebra.Since(interval, left, right, written.counting)
+            return algebra.Since(interval, left, right, written.counting, written.strict)
         inner = self.formula(written.formula, scope)
         match written.operator:
             case "PREVIOUS":
@@ -215,16 +218,20 @@ class Lowering:
                 return self._of_rule(written, scope)
             case syntax_tree.Applied():
                 return self.of_signature(written, scope)
-            case syntax_tree.Compared(operator=operator, left=one, right=other, at=at):
-                left, right = self.term(one, scope), self.term(other, scope)
-                self.join(_type(left), _type(right), at, "the left side of the comparison")
-                if operator == "substring":
-                    self.join(_type(left), STRING, at, "the argument of SUBSTRING")
-                return algebra.Comparison(operator, left, right)
+            case syntax_tree.Compared():
+                return self.compared(written, scope)
             case syntax_tree.Matched():
                 return self._matched(written, scope)
             case _:
                 raise self.refused(written.at, "this is not a formula")
+
+    def compared(self, written: syntax_tree.Compared, scope: Scope) -> Formula:
+        """Translate a comparison.  Both sides have the same type."""
+        left, right = self.term(written.left, scope), self.term(written.right, scope)
+        self.join(left.type, right.type, written.at, "the left side of the comparison")
+        if written.operator == "substring":
+            self.join(left.type, STRING, written.at, "the argument of SUBSTRING")
+        return algebra.Comparison(written.operator, left, right)
 
     def of_signature(self, written: syntax_tree.Applied, scope: Scope) -> Formula:
         """Translate an atom.  Raise FormulaError if the signature does not contain the predicate of the atom."""
@@ -270,7 +277,7 @@ class Lowering:
         terms = []
         for place, (term, expected) in enumerate(zip(written.terms, types, strict=True), 1):
             argument = self.term(term, scope)
-            self.join(_type(argument), expected, term.at, f"column {place} of {written.name}")
+            self.join(argument.type, expected, term.at, f"column {place} of {written.name}")
             terms.append(argument)
         return tuple(terms)
 
@@ -285,11 +292,11 @@ class Lowering:
         except ValueError as reason:
             raise self.refused(written.pattern.at, f"the regular expression is not supported: {reason}") from None
         text = self.term(written.text, scope)
-        self.join(_type(text), STRING, written.text.at, "the argument of MATCHES")
+        self.join(text.type, STRING, written.text.at, "the argument of MATCHES")
         groups = tuple(None if group is None else self.term(group, scope) for group in written.groups)
         for group, term in zip(written.groups, groups, strict=True):
             if group is not None and term is not None:
-                self.join(_type(term), STRING, group.at, "a captured group")
+                self.join(term.type, STRING, group.at, "a captured group")
         if len(groups) > groups_in(pattern):
             raise self.refused(
                 written.at,
@@ -319,7 +326,7 @@ class Lowering:
         arguments = tuple(self.term(argument, scope) for argument in written.arguments)
         takes, gives = self._operation_types(written.operation)
         for argument, given in zip(written.arguments, arguments, strict=True):
-            self.join(_type(given), takes, argument.at, f"the argument of {written.operation}")
+            self.join(given.type, takes, argument.at, f"the argument of {written.operation}")
         try:
             return worked_out(written.operation, arguments, self.types.known(gives))
         except ArithmeticError as reason:
@@ -366,10 +373,6 @@ def _guarded(formula: Formula, names: set[str]) -> bool:
             return name not in names
         case _:
             return all(_guarded(part, names) for part in algebra.parts(formula))
-
-
-def _type(term: Term) -> DataType:
-    return term.type
 
 
 def _type_of_value(value: int | float | str) -> DataType:

@@ -38,7 +38,8 @@ from weft.algebra.formula import (
 )
 from weft.algebra.formula import free_variables as free
 from weft.algebra.renaming import substituted
-from weft.formula.monitorable import conjuncts
+from weft.algebra.safe_range import EVALUATED, broken
+from weft.formula.bound_propagation import de_morgan
 from weft.formula.unseen_values import Occurrences, split
 
 FALSE = Truth(False)
@@ -82,7 +83,7 @@ class Safe:
             case Not(formula=inner):
                 return self._negated(inner)
             case And():
-                return self._conjunction(conjuncts(formula))
+                return self._conjunction([formula])
             case Or(left=left, right=right):
                 return _either(self.finite(left), self.finite(right))
             case Exists(variables=variables, formula=inner):
@@ -118,10 +119,8 @@ class Safe:
                 return Truth(not value)
             case Not(formula=formula):
                 return formula
-            case And(left=left, right=right):
-                return Or(Not(left), Not(right))
-            case Or(left=left, right=right):
-                return And(Not(left), Not(right))
+            case And() | Or():
+                return de_morgan(inner)
             case Previous(formula=formula) if inner.interval.everything and formula != TRUE:
                 return Or(FIRST, Previous(ALWAYS, Not(formula)))
             case Once(interval=interval, formula=formula) if interval.everything:
@@ -163,10 +162,10 @@ class Safe:
                 return [*self._flat(left), *self._flat(right)]
             case Not(formula=Not(formula=inner)):
                 return self._flat(inner)
-            case Not(formula=Or(left=left, right=right)):
-                return [*self._flat(Not(left)), *self._flat(Not(right))]
-            case Not(formula=And(left=left, right=right)):
-                return [Or(Not(left), Not(right))]
+            case Not(formula=Or() as inner):
+                return self._flat(de_morgan(inner))
+            case Not(formula=And() as inner):
+                return [de_morgan(inner)]
             case Not(formula=Previous(formula=Not(formula=inner)) as previous) if previous.interval.everything:
                 return [Or(FIRST, Previous(ALWAYS, inner))]
             case Truth(value=True):
@@ -258,7 +257,7 @@ class Safe:
         The result states that the right side held at some time, and that the left side has held since then.
         """
         right = self.finite(formula.right)
-        if right is None or formula.strict or formula.interval.low > 0 or set(free(formula.left)) <= set(free(right)):
+        if right is None or formula.strict or formula.interval.low > 0 or _allowed(replace(formula, right=right)):
             return None
         held = And(Once(ALWAYS, right), Not(right))
         broken = self.finite(And(held, Not(formula.left)))
@@ -277,7 +276,7 @@ class Safe:
     def _since(self, formula: Since) -> Formula | None:
         right = self.finite(formula.right)
         left = formula.left
-        if right is None or not set(free(left)) <= set(free(right)):
+        if right is None or not _allowed(replace(formula, right=right)):
             return None
         finite = self.finite(left)
         if finite is not None:
@@ -316,7 +315,7 @@ class Safe:
         while isinstance(body := _simple(body) or FALSE, Exists):
             binders += body.variables
             body = body.formula
-        parts = [part for one in conjuncts(body) for part in self._flat(one)]
+        parts = self._flat(body)
         for equal in parts:
             constants = _constants(equal, variable)
             if constants:
@@ -328,7 +327,7 @@ class Safe:
         return None
 
     def _exists_among(self, variable: Variable, inner: Formula) -> Formula | None:
-        parts = [part for one in conjuncts(inner) for part in self._flat(one)]
+        parts = self._flat(inner)
         within = [part for part in parts if variable in free(part)]
         excluded = [self.finite(Not(part)) for part in within]
         if None in excluded:
@@ -377,7 +376,12 @@ def _either(left: Formula | None, right: Formula | None) -> Formula | None:
         return right
     if right == FALSE or left == TRUE:
         return left
-    return Or(left, right) if set(free(left)) == set(free(right)) else None
+    return Or(left, right) if _allowed(Or(left, right)) else None
+
+
+def _allowed(formula: Formula) -> bool:
+    """Return whether an operator over finite formulas is finite."""
+    return broken(formula, EVALUATED) is None
 
 
 def _simple(formula: Formula | None) -> Formula | None:

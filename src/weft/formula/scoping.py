@@ -4,55 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias, cast
 
+from weft.algebra.tree import ITEMS, parts_in, with_parts_in
 from weft.formula import syntax_tree
 from weft.formula.syntax_tree import Written, WrittenTerm
 
 Renaming: TypeAlias = Mapping[str, str]
 
 
+_PARTS: Final[dict[type, tuple[str, ...]]] = {
+    **dict.fromkeys((syntax_tree.Joined, syntax_tree.Since), ("left", "right")),
+    **dict.fromkeys((syntax_tree.Negated, syntax_tree.Quantified, syntax_tree.Once), ("formula",)),
+    **dict.fromkeys((syntax_tree.Aggregated, syntax_tree.Single), ("formula",)),
+    syntax_tree.Let: ("body", "within"),
+    syntax_tree.Least: ("rules", "within"),
+}
+ITEMS[syntax_tree.Rule] = ("body",)
+_TERMS: Final[dict[type, tuple[str, ...]]] = {
+    syntax_tree.Applied: ("terms",),
+    syntax_tree.Compared: ("left", "right"),
+    syntax_tree.Matched: ("text", "pattern", "groups"),
+}
+
+
 def below(formula: Written) -> tuple[Written, ...]:
     """Return the direct subformulas of a formula."""
-    match formula:
-        case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
-            return ()
-        case syntax_tree.Joined(left=left, right=right) | syntax_tree.Since(left=left, right=right):
-            return (left, right)
-        case (
-            syntax_tree.Negated()
-            | syntax_tree.Quantified()
-            | syntax_tree.Once()
-            | syntax_tree.Aggregated()
-            | syntax_tree.Single()
-        ):
-            return (formula.formula,)
-        case syntax_tree.Let(body=body, within=within):
-            return (body, within)
-        case syntax_tree.Least(rules=rules, within=within):
-            return (*(rule.body for rule in rules), within)
+    return parts_in(formula, _PARTS.get(type(formula), ()))
 
 
 def over(formula: Written, parts: tuple[Written, ...]) -> Written:
     """Replace the direct subformulas of a formula.  ``parts`` and the result of ``below`` have the same order."""
-    match formula:
-        case syntax_tree.Holds() | syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
-            return formula
-        case syntax_tree.Joined() | syntax_tree.Since():
-            return replace(formula, left=parts[0], right=parts[1])
-        case (
-            syntax_tree.Negated()
-            | syntax_tree.Quantified()
-            | syntax_tree.Once()
-            | syntax_tree.Aggregated()
-            | syntax_tree.Single()
-        ):
-            return replace(formula, formula=parts[0])
-        case syntax_tree.Let():
-            return replace(formula, body=parts[0], within=parts[1])
-        case syntax_tree.Least(rules=rules):
-            renewed = tuple(replace(rule, body=body) for rule, body in zip(rules, parts[:-1], strict=True))
-            return replace(formula, rules=renewed, within=parts[-1])
+    return cast("Written", with_parts_in(formula, _PARTS.get(type(formula), ()), iter(parts)))
 
 
 def term_names(term: WrittenTerm) -> tuple[str, ...]:
@@ -68,15 +51,12 @@ def term_names(term: WrittenTerm) -> tuple[str, ...]:
 
 def terms_of(formula: Written) -> tuple[WrittenTerm, ...]:
     """Return the terms of a formula, but not the terms of its subformulas."""
-    match formula:
-        case syntax_tree.Applied(terms=terms):
-            return terms
-        case syntax_tree.Compared(left=left, right=right):
-            return (left, right)
-        case syntax_tree.Matched(text=text, pattern=pattern, groups=groups):
-            return (text, pattern, *(group for group in groups if group is not None))
-        case _:
-            return ()
+    return parts_in(formula, _TERMS.get(type(formula), ()))
+
+
+def with_terms(formula: Written, change: Callable[[WrittenTerm], WrittenTerm]) -> Written:
+    """Return a copy of the formula after applying ``change`` to its terms, but not to the terms of subformulas."""
+    return cast("Written", with_parts_in(formula, _TERMS.get(type(formula), ()), map(change, terms_of(formula))))
 
 
 def free_names(formula: Written) -> tuple[str, ...]:
@@ -133,7 +113,7 @@ def renamed(formula: Written, names: Renaming, fresh: Callable[[str], str]) -> W
         case syntax_tree.Let(within=within) | syntax_tree.Least(within=within):
             return replace(formula, within=renamed(within, names, fresh))
         case syntax_tree.Applied() | syntax_tree.Compared() | syntax_tree.Matched():
-            return _with_terms(formula, names)
+            return with_terms(formula, lambda term: _renamed_term(term, names))
         case _:
             return over(formula, tuple(renamed(part, names, fresh) for part in below(formula)))
 
@@ -155,16 +135,3 @@ def _renamed_term(term: WrittenTerm, names: Renaming) -> WrittenTerm:
             return replace(term, arguments=tuple(_renamed_term(argument, names) for argument in arguments))
         case _:
             return term
-
-
-def _with_terms(formula: syntax_tree.Applied | syntax_tree.Compared | syntax_tree.Matched, names: Renaming) -> Written:
-    match formula:
-        case syntax_tree.Applied(terms=terms):
-            return replace(formula, terms=tuple(_renamed_term(term, names) for term in terms))
-        case syntax_tree.Compared(left=left, right=right):
-            return replace(formula, left=_renamed_term(left, names), right=_renamed_term(right, names))
-        case syntax_tree.Matched(text=text, pattern=pattern, groups=groups):
-            new_groups = tuple(None if group is None else _renamed_term(group, names) for group in groups)
-            return replace(
-                formula, text=_renamed_term(text, names), pattern=_renamed_term(pattern, names), groups=new_groups
-            )

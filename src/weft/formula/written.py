@@ -14,38 +14,83 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from weft.algebra import formula as algebra
-from weft.algebra.formula import Formula, Interval, Term
+from weft.algebra.formula import Formula, Interval, Term, Variable
 from weft.formula.signature import Row, Value
 from weft.formula.syntax_tree import UNITS
 
 _COUNTING: Final = {"any": "", "first": "1", "second": "2"}
 
 
+class Notation:
+    """MonPoly's syntax of formulas.  A language with another syntax of some operators overrides their methods."""
+
+    def text(self, formula: Formula) -> str:
+        """Return the text of a formula."""
+        match formula:
+            case algebra.And(left=left, right=right):
+                return self.joined("AND", left, right)
+            case algebra.Or(left=left, right=right):
+                return self.joined("OR", left, right)
+            case algebra.Since(interval=interval, left=left, right=right, counting=counting, strict=strict):
+                return self.joined(
+                    ("Z" if strict else f"SINCE{_COUNTING[counting]}") + interval_text(interval), left, right
+                )
+            case algebra.Not(formula=inner):
+                return f"NOT {self.bracketed(inner)}"
+            case algebra.Distinct(formula=inner):
+                return f"DISTINCT {self.bracketed(inner)}"
+            case algebra.Previous(interval=interval, formula=inner):
+                return f"PREVIOUS{interval_text(interval)} {self.bracketed(inner)}"
+            case algebra.Once(interval=interval, formula=inner, counting=counting):
+                return f"ONCE{_COUNTING[counting]}{interval_text(interval)} {self.bracketed(inner)}"
+            case algebra.Exists(variables=variables, formula=inner):
+                return self.exists(variables, inner)
+            case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
+                by = f"; {', '.join(group.name for group in groups)}" if groups else ""
+                return f"{output.name} <- {function} {term_text(item)}{by} {self.bracketed(inner)}"
+            case algebra.Fixpoint(definitions=definitions, name=name, arguments=arguments):
+                rules = ", ".join(
+                    f"{_applied(each.name, each.parameters)} = {self.bracketed(each.body)}" for each in definitions
+                )
+                return f"MU {rules} IN {_applied(name, arguments)}"
+            case _:
+                return self.leaf(formula)
+
+    def joined(self, operator: str, left: Formula, right: Formula) -> str:
+        """Return the text of an operator with two operands."""
+        return f"{self.bracketed(left)} {operator} {self.bracketed(right)}"
+
+    def exists(self, variables: Sequence[Variable], inner: Formula) -> str:
+        """Return the text of EXISTS."""
+        return f"EXISTS {', '.join(variable.name for variable in variables)}. {self.bracketed(inner)}"
+
+    def leaf(self, formula: Formula) -> str:
+        """Return the text of a formula without subformulas."""
+        match formula:
+            case algebra.Truth(value=value):
+                return "TRUE" if value else "FALSE"
+            case algebra.Atom(predicate=name, terms=terms) | algebra.Defined(name=name, arguments=terms):
+                return _applied(name, terms)
+            case algebra.Comparison(operator=operator, left=left, right=right):
+                return f"{term_text(left)} {operator.upper()} {term_text(right)}"
+            case algebra.Matches(text=text, pattern=pattern, groups=groups):
+                listing = ", ".join("_" if group is None else term_text(group) for group in groups)
+                return f"{term_text(text)} MATCHES re{_quoted(pattern)}" + (f" ({listing})" if groups else "")
+            case _:
+                raise AssertionError(formula)
+
+    def bracketed(self, formula: Formula) -> str:
+        """Return the text of an operand."""
+        match formula:
+            case algebra.Truth() | algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Defined():
+                return self.leaf(formula)
+            case _:
+                return f"({self.text(formula)})"
+
+
 def written(formula: Formula) -> str:
     """Return the text of a formula."""
-    match formula:
-        case algebra.And(left=left, right=right):
-            return f"{_bracketed(left)} AND {_bracketed(right)}"
-        case algebra.Or(left=left, right=right):
-            return f"{_bracketed(left)} OR {_bracketed(right)}"
-        case algebra.Since(interval=interval, left=left, right=right, counting=counting, strict=strict):
-            operator = ("Z" if strict else f"SINCE{_COUNTING[counting]}") + interval_text(interval)
-            return f"{_bracketed(left)} {operator} {_bracketed(right)}"
-        case algebra.Not(formula=inner):
-            return f"NOT {_bracketed(inner)}"
-        case algebra.Distinct(formula=inner):
-            return f"DISTINCT {_bracketed(inner)}"
-        case algebra.Previous(interval=interval, formula=inner):
-            return f"PREVIOUS{interval_text(interval)} {_bracketed(inner)}"
-        case algebra.Once(interval=interval, formula=inner, counting=counting):
-            return f"ONCE{_COUNTING[counting]}{interval_text(interval)} {_bracketed(inner)}"
-        case algebra.Exists(variables=variables, formula=inner):
-            return f"EXISTS {', '.join(variable.name for variable in variables)}. {_bracketed(inner)}"
-        case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
-            by = f"; {', '.join(group.name for group in groups)}" if groups else ""
-            return f"{output.name} <- {function} {term_text(item)}{by} {_bracketed(inner)}"
-        case _:
-            return _leaf(formula)
+    return Notation().text(formula)
 
 
 def term_text(term: Term) -> str:
@@ -110,43 +155,12 @@ def length_text(length: int) -> str:
     return f"{length // UNITS[unit]}{unit}"
 
 
-def _leaf(formula: Formula) -> str:
-    match formula:
-        case algebra.Truth(value=value):
-            return "TRUE" if value else "FALSE"
-        case algebra.Atom(predicate=name, terms=terms) | algebra.Defined(name=name, arguments=terms):
-            return _applied(name, terms)
-        case algebra.Comparison(operator="substring", left=left, right=right):
-            return f"{term_text(left)} SUBSTRING {term_text(right)}"
-        case algebra.Comparison(operator=operator, left=left, right=right):
-            return f"{term_text(left)} {operator} {term_text(right)}"
-        case algebra.Matches(text=text, pattern=pattern, groups=groups):
-            listing = ", ".join("_" if group is None else term_text(group) for group in groups)
-            return f"{term_text(text)} MATCHES re{_quoted(pattern)}" + (f" ({listing})" if groups else "")
-        case algebra.Fixpoint(definitions=definitions, name=name, arguments=arguments):
-            rules = ", ".join(
-                f"{_applied(definition.name, definition.parameters)} = {_bracketed(definition.body)}"
-                for definition in definitions
-            )
-            return f"MU {rules} IN {_applied(name, arguments)}"
-        case _:
-            raise AssertionError(formula)
-
-
 def _applied(name: str, terms: Iterable[Term]) -> str:
     return f"{name}({','.join(map(term_text, terms))})"
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _bracketed(formula: Formula) -> str:
-    match formula:
-        case algebra.Truth() | algebra.Atom() | algebra.Comparison() | algebra.Matches() | algebra.Defined():
-            return written(formula)
-        case _:
-            return f"({written(formula)})"
 
 
 _SECOND = 1_000_000

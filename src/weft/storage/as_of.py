@@ -54,8 +54,8 @@ class RowsAsOf:
 
     @property
     def columns(self) -> Columns:
-        """The columns of the table."""
-        return _columns(self.table)
+        """The columns of the table, with those of a period."""
+        return tuple((column.name, column.type) for column in self.table.columns)
 
     def parts(self, bounds: Bounds) -> list[tuple[DataFile, ...]]:
         """Return each file."""
@@ -71,18 +71,10 @@ class RowsAsOf:
 
 
 @dataclass(frozen=True)
-class PeriodsAsOf:
+class PeriodsAsOf(RowsAsOf):
     """A tracked table or a view: the rows whose period contains ``at`` (µs UTC), or whose period is open."""
 
-    table: TableSchema
     log: TableSchema
-    files: tuple[DataFile, ...]
-    at: int | None
-
-    @property
-    def columns(self) -> Columns:
-        """The columns of the table, which include the period."""
-        return _columns(self.table)
 
     def parts(self, bounds: Bounds) -> list[tuple[DataFile, ...]]:
         """Return all files as one part, because a change in one file ends a period in another file."""
@@ -123,10 +115,6 @@ class AnswersAsOf:
         """Yield the answers of the files."""
         rows = (row for row in answers_in(files, self.query) if self.at is None or row.first_at <= self.at)
         yield typed_table(self.columns, ((row.ordinal, row.first_at, row.tick, *row.values) for row in rows))
-
-
-def _columns(table: TableSchema) -> Columns:
-    return tuple((column.name, column.type) for column in table.columns)
 
 
 def _within(files: Sequence[DataFile], bounds: Bounds, instant: str, at: int | None) -> Iterator[DataFile]:

@@ -63,7 +63,7 @@ class TemporalSql:
     def _copied(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
         copy, piece = f"{name}_copy", f"{name}_piece"
         self.given(piece, schema.empty_table())
-        self.table(copy, f"SELECT * FROM {quoted(piece)}")
+        self.created(copy, f"SELECT * FROM {quoted(piece)}")
         for batch in batches:
             self.given(piece, pa.Table.from_batches([batch]))
             self._run(f"INSERT INTO {quoted(copy)} SELECT * FROM {quoted(piece)}")
@@ -74,10 +74,11 @@ class TemporalSql:
         self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
-        """Create or replace the temporary table ``name``, and return its row count.
+        """Create or replace the temporary table ``name``, and return its row count. Raise ExecutionError."""
+        return self.created(name, sql)
 
-        Raise ExecutionError if the query fails.
-        """
+    def created(self, name: str, sql: str) -> int:
+        """Do what ``table`` does, without the bounds of a subclass."""
         return int(self.one(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def insert(self, name: str, sql: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -21,12 +20,11 @@ from weft.execution.windows import NEVER
 from weft.instants import (
     FIRST_INSTANT,
     LAST_INSTANT,
-    format_duration,
     format_instant,
     format_interval,
     format_rfc3339,
-    from_datetime,
     to_datetime,
+    value_text,
 )
 from weft.printable import counted, one_line, size, visible
 from weft.web import security
@@ -126,33 +124,16 @@ def moment(instant: int | None, none: str = "–") -> Markup:
 
 def cell(value: object) -> Markup:
     """Format a value of a row on one line."""
-    return _NULL if value is None else escape(one_line(shown(value), _CELL))
+    return _NULL if value is None else escape(one_line(value_text(value), _CELL))
 
 
 def full(value: object) -> Markup:
     """Format a value of a row with its lines, up to a large length."""
     if value is None:
         return _NULL
-    text = shown(value)
+    text = value_text(value)
     cut = escape(visible(text[:_FULL], allowed="\n\t")) + ("…" if len(text) > _FULL else "")
     return Markup('<span class="value">{}</span>').format(cut)
-
-
-def shown(value: object) -> str:
-    """Format a value of a row as text.
-
-    >>> shown(dt.timedelta(hours=-1)), shown(b"ab"), shown(None)
-    ('-PT1H', '6162', 'NULL')
-    """
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dt.datetime):
-        return format_instant(from_datetime(value))
-    if isinstance(value, dt.timedelta):
-        return format_duration(value)
-    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def line(text: object, longest: int = _CELL) -> str:

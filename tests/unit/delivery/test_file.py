@@ -159,9 +159,9 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         with pytest.raises(DeliveryError, match="symbolic link"):
             channel.prepare()
         with pytest.raises(DeliveryError):
-            channel.send(message("x"), '{"offset": 0, "inode": 1}')
+            channel.send(message("x"), '{"offset": 0, "tail": "", "inode": 1}')
         with pytest.raises(DeliveryError):
-            channel.recover('{"offset": 0, "inode": 1}')
+            channel.recover('{"offset": 0, "tail": "", "inode": 1}')
     assert (outside / "secret.jsonl").read_text() == "secret\n"
     assert not (outside / "new.jsonl").exists()
 

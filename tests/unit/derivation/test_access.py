@@ -8,7 +8,7 @@ from netnews import TABLES, table
 from weft.algebra.access import DeltaScan, FullScan, Lookup
 from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
-from weft.derivation.access_paths import access_paths, keyless
+from weft.derivation.access_paths import keyless
 from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
 from weft.planning.state_plan import is_due
@@ -116,21 +116,6 @@ def test_the_parameter_table_is_read_whole_and_gives_no_window() -> None:
     table = parameter_table(3, found)
     branch = for_many(found.branches[0], table, {}, whole=False)
     assert views(branch) == {"msgs": "msgs__news", "_p": "parameters__3"}
-
-
-def test_null_safe_look_ups_are_given_only_to_readers_that_ask() -> None:
-    (branch,) = branches("SELECT msgid, newsgroup FROM msgs", from_now=True)
-    assert branch.paths["msgs_before"] == FullScan("msgs")
-    path = access_paths(branch.event, null_safe=True)["msgs_before"]
-    assert isinstance(path, Lookup)
-    assert (path.null_safe, path.view) == (True, "msgs__same_msgid")
-
-
-def test_an_equality_is_preferred_to_a_null_safe_one() -> None:
-    found = branches("SELECT a.msgid FROM msgs a, msgs b WHERE b.inreplyto <=> a.sender AND b.inreplyto = a.msgid")
-    path = access_paths(found[0].event, null_safe=True)["b"]
-    assert isinstance(path, Lookup)
-    assert (path.via_column, path.null_safe) == ("msgid", False)
 
 
 def test_no_two_parts_have_a_view_of_one_name_and_none_has_a_table_s() -> None:

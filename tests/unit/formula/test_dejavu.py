@@ -75,6 +75,8 @@ def test_columns_are_numbers_where_they_are_compared() -> None:
         ("event a(x)\nprop p : Forall x . a(x) -> b(x)", "b is not one of the declared events: a"),
         ("prop p : a Z b", "Z needs a time, as in p Z[<=3] q"),
         ("prop p : a Z[>3] b", "Z needs a time, as in p Z[<=3] q"),
+        ("prop p : a S[<=-3] b", "the interval is negative or empty"),
+        ("prop p : P[>9999999999999999] a", "the interval is too long"),
         ("pred a(x)", "the specification has no property"),
         ("prop p : Forall x . a(x) -> x < 9223372036854775808", "9223372036854775808 does not fit into 64 bits"),
         (

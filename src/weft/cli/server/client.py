@@ -18,7 +18,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
 
 from weft.cli.server import address
-from weft.errors import Refused
+from weft.errors import Refused, WeftError
 
 _ANSWER_SECONDS: Final = 5.0
 """The time limit for the reply to a greeting.  The client ignores a slower server."""
@@ -184,7 +184,7 @@ def _send(arguments: Sequence[str], path: str, name: str) -> int | None:
             code = _stream_or_fail(path, {**request, "stdin": own_stdin()}, name)
         return None if code is None else int(code)
     except Refused as error:  # stdin is not UTF-8 text
-        return _print_refusal(arguments, error)
+        return print_refusal(arguments, error)
     except OSError as error:  # reading stdin failed
         return _print_unexpected(error)
     except OutputFailed as error:
@@ -204,7 +204,8 @@ def _stream_or_fail(path: str, request: Mapping[str, Any], name: str) -> Any:
             return 1
 
 
-def _print_refusal(arguments: Sequence[str], error: Refused) -> int:
+def print_refusal(arguments: Sequence[str], error: WeftError) -> int:
+    """Print the error of a command that did not run, and return its exit code."""
     from weft.cli.troubles import print_error, start_command
 
     start_command(arguments)

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from weft.cli.server import address
-from weft.cli.server.client import INTERRUPTED, STDIN, OutputFailed, printed, terminal_fields
+from weft.cli.server.client import INTERRUPTED, STDIN, OutputFailed, print_refusal, printed, terminal_fields
 from weft.errors import Refused, WeftError
 
 URL: Final = "WEFT_URL"
@@ -36,21 +36,13 @@ def run_over_network(arguments: Sequence[str]) -> int | None:
     try:
         return _run(arguments)
     except WeftError as error:
-        return _failed(arguments, error)
+        return print_refusal(arguments, error)
     except KeyboardInterrupt:  # the server cancels a command whose client has gone
         return INTERRUPTED
     except OutputFailed as error:
         from weft.cli.troubles import print_unexpected
 
         return print_unexpected(error.reason)
-
-
-def _failed(arguments: Sequence[str], error: WeftError) -> int:
-    from weft.cli.troubles import print_error, start_command
-
-    start_command(arguments)
-    print_error(error)
-    return error.exit_code
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -7,7 +7,6 @@ plain text contain no control characters.  Every line is ASCII, so that no mail 
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 import shlex
 from collections.abc import Sequence
 from email.headerregistry import HeaderRegistry, UnstructuredHeader
@@ -21,7 +20,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from weft.delivery.channel import Message
-from weft.instants import format_duration, from_datetime, to_datetime
+from weft.instants import from_datetime, to_datetime, value_text
 from weft.printable import one_line, visible
 
 if TYPE_CHECKING:
@@ -211,19 +210,7 @@ def cell(value: object, zone: ZoneInfo) -> str:
     >>> cell(dt.datetime(2026, 7, 1, 10, tzinfo=dt.timezone.utc), ZoneInfo("Europe/Paris")), cell(None, ZoneInfo("UTC"))
     ('2026-07-01 12:00:00+02:00', 'NULL')
     """
-    if value is None:
-        return "NULL"
-    if isinstance(value, dt.datetime):
-        return _local(value, zone)
-    if isinstance(value, dt.timedelta):
-        return format_duration(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return _line(value.hex())
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    return _line(str(value))
+    return _local(value, zone) if isinstance(value, dt.datetime) else _line(value_text(value))
 
 
 def _local(value: dt.datetime, zone: ZoneInfo) -> str:

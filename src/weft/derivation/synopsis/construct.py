@@ -23,11 +23,11 @@ from weft.algebra.formula import (
     free_variables,
     subformulas,
 )
+from weft.algebra.safe_range import EVALUATED, HINT, violation
 from weft.algebra.schema import BIGINT, BOOLEAN, STRING, DataType, hashed_once
 from weft.derivation.synopsis.alpha_equivalence import alpha_canonical
 from weft.derivation.synopsis.fixpoints import closures, stepped
 from weft.derivation.synopsis.prepared import Semantics, prepared
-from weft.derivation.synopsis.range_restriction import check
 from weft.errors import Refused
 
 Temporal: TypeAlias = "Previous | Once | Since"
@@ -133,7 +133,10 @@ def synopsis(formula: Formula, semantics: Semantics) -> Synopsis:
 def shared(formulas: Sequence[Formula], semantics: Semantics) -> Synopsis:
     """Return one synopsis for several formulas.  Raise Refused if a formula has infinitely many answers."""
     for formula in formulas:
-        check(formula)
+        if (refused := violation(formula, EVALUATED)) is not None:
+            unbound = ", ".join(variable.name for variable in refused.unbound)
+            nothing = f" (nothing binds {unbound})" if unbound else ""
+            raise Refused(f"the formula has infinitely many answers: {refused.rule}{nothing}", hint=HINT)
     ready = tuple(prepared(formula, semantics) for formula in formulas)
     stored = dict.fromkeys(
         stored_of(closure, semantics)

@@ -77,7 +77,7 @@ def _kept_from_0(formula: Formula, semantics: Semantics) -> Iterator[Term]:
             yield from _kept_from_0(left, semantics)
             yield from _kept_from_0(right, semantics)
         case Not(formula=Comparison(operator="=", left=left, right=right)) if semantics == "set":
-            yield from _other_than(0, left, right)
+            yield from _nonzero(left, right)
         case Comparison() if not dividing(formula):
             yield from _compared(formula)
         case _:
@@ -88,7 +88,7 @@ def _compared(test: Comparison) -> Iterator[Term]:
     left, right = test.left, test.right
     match test.operator:
         case "<>":
-            yield from _other_than(0, left, right)
+            yield from _nonzero(left, right)
         case "<" | "<=":
             least = 0 if test.operator == "<" else 1
             if isinstance(left, Constant) and isinstance(left.value, int) and left.value >= least:
@@ -99,7 +99,8 @@ def _compared(test: Comparison) -> Iterator[Term]:
             return
 
 
-def _other_than(value: int, left: Term, right: Term) -> Iterator[Term]:
+def _nonzero(left: Term, right: Term) -> Iterator[Term]:
+    """Yield the side of an inequality that differs from 0."""
     for one, other in ((left, right), (right, left)):
-        if isinstance(other, Constant) and other.value == value:
+        if isinstance(other, Constant) and other.value == 0:
             yield one

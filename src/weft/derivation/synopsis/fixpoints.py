@@ -33,8 +33,7 @@ from weft.algebra.formula import (
     with_parts,
 )
 from weft.algebra.renaming import substituted
-from weft.derivation.synopsis.range_restriction import check
-from weft.errors import Refused
+from weft.algebra.safe_range import EVALUATED, violation
 
 
 def stepped(formula: Formula) -> bool:
@@ -78,18 +77,11 @@ def recognised(formula: Fixpoint, *, sets: bool) -> Formula | None:
         return None
     definition = formula.definitions[0]
     connective = _connective(definition, sets=sets)
-    if connective is None or _speaks(connective, definition.name) or not _can_be_answered(connective):
+    if connective is None or _speaks(connective, definition.name):
+        return None
+    if violation(connective, EVALUATED) is not None:  # without ▽X, the left side of ``since`` lacks a binding
         return None
     return substituted(connective, dict(zip(definition.parameters, arguments, strict=True)))
-
-
-def _can_be_answered(connective: Once | Since) -> bool:
-    """Return whether a ``since`` binds all variables of its left side without ▽X."""
-    try:
-        check(connective)
-    except Refused:
-        return False
-    return True
 
 
 def _speaks(formula: Formula, name: str) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,8 +13,6 @@ from weft.algebra.schema import TableSchema
 from weft.period_sql.notation import DUCKDB, Dialect
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.data_files import FileForm
-from weft.storage.delta_log import DataFile
-from weft.storage.slices import Slice
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 UNBOUNDED: Final = float("inf")
@@ -32,29 +30,20 @@ class BeyondBounds(Exception):
 
 
 @dataclass
-class DuckdbEngine:
+class DuckdbEngine(TemporalSql):
     """An engine that runs DuckDB in this process. The stored tables may have at most ``most`` rows together."""
 
-    sql: TemporalSql
     most: float = UNBOUNDED
     dialect: Dialect = DUCKDB
     sizes: dict[str, int] = field(default_factory=dict)
     """The number of rows of each stored table."""
-
-    def stored(self, name: str, files: Sequence[DataFile], table: TableSchema, part: Slice | None = None) -> None:
-        """Create the view ``name`` over the files of a stored table. Raise StorageError for a damaged file."""
-        self.sql.stored(name, files, table, part)
-
-    def given(self, name: str, rows: pa.Table) -> None:
-        """Create the view ``name`` over rows in memory."""
-        self.sql.given(name, rows)
 
     def table(self, name: str, sql: str) -> bool:
         """Create a table from a query, and return whether the table has rows. Raise BeyondBounds if it has too many."""
         if self.most != UNBOUNDED:
             # One row more than allowed shows that the bound is exceeded.
             sql = f"SELECT * FROM ({sql}) AS bounded LIMIT {int(self.most - sum(self.sizes.values())) + 1}"
-        self.sizes[name] = self.sql.table(name, sql)
+        self.sizes[name] = self.created(name, sql)
         if sum(self.sizes.values()) > self.most:
             raise BeyondBounds(f"its intermediate results have more than {int(self.most):,} rows")
         return self.sizes[name] > 0
@@ -63,22 +52,10 @@ class DuckdbEngine:
         """Return the number of rows of a stored table."""
         return self.sizes.get(name)
 
-    def view(self, name: str, sql: str) -> None:
-        """Create the view ``name`` from a query."""
-        self.sql.view(name, sql)
-
     def drop(self, name: str) -> None:
         """Drop a table."""
-        self.sql.drop(name)
+        super().drop(name)
         self.sizes.pop(name, None)
-
-    def rows(self, sql: str) -> pa.Table:
-        """Return the rows of a query."""
-        return self.sql.rows(sql)
-
-    def one(self, sql: str) -> Any:
-        """Return the value of a query with one row and one column."""
-        return self.sql.one(sql)
 
     def result(self, sql: str, table: TableSchema, form: Callable[[], FileForm]) -> pa.Table:
         """Return the rows of a query in the form in which ``table`` stores them."""
@@ -89,4 +66,4 @@ class DuckdbEngine:
 def duckdb_engine(threads: int = 2, most: float = UNBOUNDED) -> Iterator[DuckdbEngine]:
     """Provide a DuckDB engine whose tables exist until the end of the block."""
     with temporal_sql(threads) as sql:
-        yield DuckdbEngine(sql, most)
+        yield DuckdbEngine(sql.connection, most)

@@ -35,7 +35,7 @@ from weft.sql.rendering.formula_terms import extended, first_divided_by_0, group
 def conjoined(operations: Operations, formula: Formula, value: Callable[[Formula], Value]) -> Value:
     """Return the value of Q1 ∧ Q2, Q1 ∧ ¬Q2 or a single test.
 
-    ``value`` returns the value of a subformula. The check ``derivation.synopsis.range_restriction`` ensures that the
+    ``value`` returns the value of a subformula. The check ``algebra.safe_range`` ensures that the
     number of answers is finite.
     """
     if isinstance(formula, And) and _negates(formula.right):

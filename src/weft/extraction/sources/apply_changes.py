@@ -62,7 +62,6 @@ def record_changes(
     location: str,
     changes: pa.Table,
     clock: int,
-    seen: Mapping[str, Any] | None,
     *,
     late_refused: bool = False,
     digest: str | None = None,
@@ -71,7 +70,7 @@ def record_changes(
 
     See ``record_feeds``.
     """
-    incoming = Incoming(table, location, lambda _: changes, seen, digest)
+    incoming = Incoming(table, location, lambda _: changes, None, digest)
     ((done, late, _),) = record_feeds(writer, home, [incoming], clock, late_refused=late_refused)
     return done, late
 

@@ -23,7 +23,7 @@ from weft.extraction.files.columns import TS
 from weft.extraction.files.options import FileOptions
 from weft.extraction.files.source import digest, open_file
 from weft.extraction.sources.apply_changes import record_changes
-from weft.extraction.sources.snapshot import Renamed, file_path, refuse_rejected
+from weft.extraction.sources.snapshot import Renamed, file_path, pieces_of
 from weft.extraction.sources.source_lease import polling, settle_polls, source_schema
 from weft.printable import Brief, counted
 from weft.storage.changes import DELETE, OP, ORDER, OWN, change_schema, state_changes
@@ -88,7 +88,7 @@ def load_history(
         if op is None:
             changes = state_changes(rows.drop_columns([OP]), current_rows(writer, table), table.keys)
         done, _ = record_changes(
-            writer, home, table, printable(str(path)), changes, clock, None, late_refused=True, digest=sha256
+            writer, home, table, printable(str(path)), changes, clock, late_refused=True, digest=sha256
         )
         open_rows = source.open_rows + done.began - done.ended
         writer.sources.polled(table.table_id, home.clock(), open_rows, source.seen)
@@ -127,14 +127,7 @@ def _rows(
     chosen, options = [*wanted, *own], FileOptions(rename=tuple(rename))
     own_time = ts_from if ts_from.lower() == TS else None  # a table cannot have a column of that name
     source = open_file(file_path(str(path)), None, ts_from=own_time, chosen=chosen, options=options)
-    pieces = []
-    read = 0
-    for batch in source.batches():
-        refuse_rejected(batch, source.name)
-        pieces.append(batch.rows)
-        read += batch.read
-        if progress is not None:
-            progress(read)
+    pieces = list(pieces_of(source.batches(), source.name, progress))
     schema = change_schema(pa.schema([pa.field(name, arrow_type(kind)) for name, kind in wanted]))
     if not pieces:
         return schema.empty_table()

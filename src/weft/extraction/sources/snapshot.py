@@ -9,7 +9,7 @@ The database monitors also use this module to convert text rows to rows of a tra
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,7 +134,7 @@ def read_file(
                 "rename the file."
             ),
         )
-    rows = _rows(source, progress)
+    rows = _table(source.batches(), source.columns, source.name, progress)
     if Mark.of(path) != before or digest(path) != sha256:
         raise ExtractionError(
             "the file changed while it was read", where=source.name, hint="Nothing was changed. Poll the source again."
@@ -187,17 +187,21 @@ def _absent(source: FileSource) -> list[str]:
     return [column for column, _ in source.matched.absent]
 
 
-def _rows(source: FileSource, progress: Progress | None) -> pa.Table:
-    pieces: list[pa.Table] = []
+def pieces_of(batches: Iterable[Batch], where: str, progress: Progress | None) -> Iterator[pa.Table]:
+    """Yield the rows of each batch. Raise ExtractionError for a rejected record."""
     read = 0
-    for batch in source.batches():
-        refuse_rejected(batch, source.name)
-        pieces.append(batch.rows.select([name for name, _ in source.columns]))
+    for batch in batches:
+        refuse_rejected(batch, where)
+        yield batch.rows
         read += batch.read
         if progress is not None:
             progress(read)
-    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in source.columns]).empty_table()
-    return pa.concat_tables([empty, *pieces])
+
+
+def _table(batches: Iterable[Batch], columns: Columns, where: str, progress: Progress | None) -> pa.Table:
+    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])
+    pieces = (rows.select(schema.names) for rows in pieces_of(batches, where, progress))
+    return pa.concat_tables([schema.empty_table(), *pieces])
 
 
 _IN_PART: Final = "Nothing was changed, because rows missing from a partial read would count as deleted."
@@ -253,15 +257,7 @@ def rows_of(
     Raise ExtractionError for a value of another type. ``counted`` is the noun for a record in the error message.
     """
     names = tuple(name for name, _ in columns)
-    empty = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns]).empty_table()
-    pieces, read = [empty], 0
     with connect() as connection:
         # With the JSON layout, a missing cell is NULL, but an empty text is not.
         caster = Caster(Layout("json", names, ("VARCHAR",) * len(names)), OwnTimes(), columns, where, counted=counted)
-        for batch in caster.text_batches(records, connection):
-            refuse_rejected(batch, where)
-            pieces.append(batch.rows.select(list(names)))
-            read += batch.read
-            if progress is not None:
-                progress(read)
-    return pa.concat_tables(pieces)
+        return _table(caster.text_batches(records, connection), columns, where, progress)

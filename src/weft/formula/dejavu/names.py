@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from weft.errors import FormulaError
 from weft.formula import syntax_tree
 from weft.formula.dejavu.dejavu_parser import Macro, Specification, WrittenProperty
-from weft.formula.scoping import below, over
+from weft.formula.scoping import below, over, with_terms
 from weft.formula.syntax_tree import Written, WrittenTerm
 from weft.formula.tokens import refused_at
 from weft.printable import counted
@@ -72,8 +72,8 @@ class _Naming:
                 return replace(formula, names=tuple(name.name for name in own.values()), formula=renewed)
             case syntax_tree.Applied():
                 return self._applied(formula, terms)
-            case syntax_tree.Compared(left=left, right=right):
-                return replace(formula, left=self._term(left, terms), right=self._term(right, terms))
+            case syntax_tree.Compared():
+                return with_terms(formula, lambda term: self._term(term, terms))
             case _:
                 return over(formula, tuple(self._formula(part, terms) for part in below(formula)))
 

@@ -9,42 +9,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.algebra import formula as algebra
 from weft.algebra.formula import POINTS, TIME, Formula, Term, Variable
 from weft.algebra.schema import INTERVAL
-from weft.formula.written import length_text, term_text, written
+from weft.formula.written import Notation, length_text, term_text
+
+
+class _TwoSorted(Notation):
+    def joined(self, operator: str, left: Formula, right: Formula) -> str:
+        """Omit a side that only states that a variable is a time point."""
+        shown = [side for side in (left, right) if not _says_point(side)]
+        if len(shown) < 2:
+            return self.text(shown[0]) if shown else "TRUE"
+        return super().joined(operator, left, right)
+
+    def exists(self, variables: Sequence[Variable], inner: Formula) -> str:
+        times = ", ".join(each.name for each in variables if each.type == TIME and each.name != "NOW")
+        values = ", ".join(each.name for each in variables if each.type != TIME)
+        heads = [f"EXISTS TIME {times}."] * bool(times) + [f"EXISTS {values}."] * bool(values)
+        simple = isinstance(inner, (algebra.Atom, algebra.Truth)) or not heads
+        return " ".join([*heads, self.text(inner) if simple else self.bracketed(inner)])
+
+    def leaf(self, formula: Formula) -> str:
+        match formula:
+            case algebra.Atom(predicate=name, terms=(*terms, point)):
+                return f"{name}({','.join(map(term_text, terms))}) AT {term_text(point)}"
+            case algebra.Comparison(operator=operator, left=left, right=right):
+                return f"{_term(left)} {operator.upper()} {_term(right)}"
+            case _:
+                return super().leaf(formula)
 
 
 def two_sorted_text(formula: Formula) -> str:
     """Return the text of a formula.  The text of a quantifier over time points contains the word TIME."""
-    match formula:
-        case algebra.Atom(predicate=name, terms=(*terms, point)):
-            return f"{name}({','.join(map(term_text, terms))}) AT {term_text(point)}"
-        case algebra.Comparison(operator=operator, left=left, right=right):
-            return f"{_term(left)} {operator} {_term(right)}"
-        case algebra.And(left=left, right=right):
-            return _joined("AND", left, right)
-        case algebra.Or(left=left, right=right):
-            return _joined("OR", left, right)
-        case algebra.Not(formula=inner):
-            return f"NOT {_bracketed(inner)}"
-        case algebra.Distinct(formula=inner):
-            return f"DISTINCT {_bracketed(inner)}"
-        case algebra.Exists(variables=variables, formula=inner):
-            return _exists(variables, inner)
-        case algebra.Aggregate(output=output, function=function, item=item, groups=groups, formula=inner):
-            by = f"; {', '.join(group.name for group in groups)}" if groups else ""
-            return f"{output.name} <- {function} {term_text(item)}{by} {_bracketed(inner)}"
-        case _:
-            return written(formula)
-
-
-def _joined(connective: str, left: Formula, right: Formula) -> str:
-    """Omit a side that only states that a variable is a time point."""
-    shown = [side for side in (left, right) if not _says_point(side)]
-    if len(shown) < 2:
-        return two_sorted_text(shown[0]) if shown else "TRUE"
-    return f"{_bracketed(left)} {connective} {_bracketed(right)}"
+    return _TwoSorted().text(formula)
 
 
 def _says_point(formula: Formula) -> bool:
@@ -57,14 +57,6 @@ def _says_point(formula: Formula) -> bool:
             return False
 
 
-def _exists(variables: tuple[Variable, ...], inner: Formula) -> str:
-    times = ", ".join(each.name for each in variables if each.type == TIME and each.name != "NOW")
-    values = ", ".join(each.name for each in variables if each.type != TIME)
-    heads = [f"EXISTS TIME {times}."] * bool(times) + [f"EXISTS {values}."] * bool(values)
-    simple = isinstance(inner, (algebra.Atom, algebra.Truth)) or not heads
-    return " ".join([*heads, two_sorted_text(inner) if simple else _bracketed(inner)])
-
-
 def _term(term: Term) -> str:
     match term:
         case algebra.Constant(value=micros, type=type) if type == INTERVAL:
@@ -73,11 +65,3 @@ def _term(term: Term) -> str:
             return f"{term_text(later)} - {term_text(earlier)}"
         case _:
             return term_text(term)
-
-
-def _bracketed(formula: Formula) -> str:
-    match formula:
-        case algebra.Atom() | algebra.Comparison() | algebra.Truth() | algebra.Matches():
-            return two_sorted_text(formula)
-        case _:
-            return f"({two_sorted_text(formula)})"

@@ -12,10 +12,9 @@ from weft.catalog.records import TableRecord
 from weft.delivery.timeline import Bar, Span, svg
 from weft.errors import NotFound
 from weft.execution.histories import History
-from weft.instants import LAST_INSTANT, read_instant
+from weft.instants import LAST_INSTANT, read_instant, value_text
 from weft.printable import one_line
 from weft.web.jobs import Go, Job, Outcome
-from weft.web.rendering import shown
 from weft.web.visits import Visit, page
 
 _DRAWN: Final = 60
@@ -73,8 +72,8 @@ def _as_of(visit: Visit, table: TableRecord, history: History) -> dict[str, obje
 
 
 def _label(values: tuple[object, ...], keys: int) -> str:
-    named = ", ".join(one_line(shown(each), 40) for each in values[:keys] or values)
-    rest = ", ".join(one_line(shown(each), 40) for each in values[keys:])
+    named = ", ".join(one_line(value_text(each), 40) for each in values[:keys] or values)
+    rest = ", ".join(one_line(value_text(each), 40) for each in values[keys:])
     return f"{named}: {rest}" if keys and rest else named
 
 

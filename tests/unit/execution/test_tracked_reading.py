@@ -137,4 +137,4 @@ def test_an_installed_query_is_foreseen(weft: Weft) -> None:
     text = "SELECT s.name FROM staff s WHERE NOT EXISTS (SELECT * FROM staff t WHERE t.dept = s.dept AND t.id < s.id)"
     weft.install("eldest", text)
     foreseen = weft.explain_tick("eldest")
-    assert foreseen.quiet is None and foreseen.way == "rows"
+    assert foreseen.quiet is None and foreseen.way == "duckdb"

@@ -5,7 +5,7 @@
 Figures 5 to 7 and 9 vary the part of the table that is new to a query: all of it, 10 %, 1 % and 0.1 %. Figure 8 varies
 the size of the table, while 3,800 messages are new to each query. Beside a tick of Weft, Spark and DuckDB run the full
 query over the same files, Structured Streaming processes the same batches, and PostgreSQL runs the paper's incremental
-queries and maintains the results with triggers. The answers of all systems must have the same numbers of rows.
+queries and maintains the results with triggers. Weft and PostgreSQL must find as many rows as DuckDB does.
 
 Figure 6 has variants of Q3 and Q5 that assume that a reply arrives after the message to which it replies. Here they are
 queries of their own (``ORDERED``), whose texts state the assumption. Weft never adds it.

@@ -33,6 +33,8 @@ class BeyondRange(ExecutionError):
 
 
 _PLAIN = pa.timestamp("us")
+_INTERRUPTED = "Query interrupted"
+"""The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
 _MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
 
 
@@ -172,3 +174,7 @@ def _execution_errors() -> Iterator[None]:
         beyond = isinstance(error, (duckdb.OutOfRangeException, duckdb.ConversionException))
         message = f"the view cannot be computed: {str(error).splitlines()[0]}"
         raise (BeyondRange if beyond else ExecutionError)(message) from error
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise

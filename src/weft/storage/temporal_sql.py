@@ -72,8 +72,9 @@ class TemporalSql:
         self.view(name, f"SELECT * FROM {quoted(copy)}")
 
     def given(self, name: str, rows: pa.Table) -> None:
-        """Create the view ``name`` over rows in memory."""
-        self.connection.register(name, plain(rows))
+        """Create the view ``name`` over rows in memory. Raise ExecutionError if DuckDB cannot."""
+        with _execution_errors():
+            self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
         """Create or replace the temporary table ``name``, and return its row count. Raise ExecutionError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from weft.execution.duckdb_answers import LargeAnswers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COLUMNS = "k STRING, n INT, x BIGINT, b BOOLEAN, d DATE, at TIMESTAMP, f DOUBLE, w TIMESTAMP"
+_COLUMNS = "k STRING, n INT, x BIGINT, b BOOLEAN, d DATE, at TIMESTAMP, f DOUBLE, p DECIMAL(38,10), w TIMESTAMP"
 TYPES = [(name, DataType.parse(kind)) for name, kind in map(str.split, _COLUMNS.split(", "))]
 TEXTS = ("", "a", "A", "ä", "\u1f926", "\0", "a\0b", " a", "%_\\'\"`", "e\u0301", None)
 NUMBERS = (0, -1, 7, 2**31 - 1, -(2**31), None)
@@ -38,6 +39,10 @@ QUERIES = {
 BY_SPARK = {
     "double": "SELECT f, k FROM m",
     "pattern": "SELECT k FROM m WHERE k RLIKE '^a'",
+    "point": "SELECT CAST(CAST(p AS DECIMAL(2,2)) AS STRING) AS text FROM m",
+    "wide": "SELECT n, k FROM m WHERE p = CAST(p AS DECIMAL(38,2))",
+    "far": "SELECT CAST(at + INTERVAL 9000 YEARS AS STRING) AS text FROM m",
+    "wraps": "SELECT k FROM m WHERE (CASE WHEN b THEN LENGTH(k) ELSE 1 END) * 1500000000 < 0",
 }
 """Queries that DuckDB must not compute, because it may differ from Spark."""
 
@@ -50,7 +55,9 @@ def rows() -> list[tuple[Any, ...]]:
         at = None if number % 13 == 0 else START + number
         ts = START + (number * 7 % 66) * HOUR // 4
         half = (None, 0.0, -0.0, float("nan"), 1.5)[number % 5]
-        found.append((text, n, None if n is None else n * 2**31, (True, False, None)[number % 3], day, at, half, ts))
+        exact = (None, Decimal("0.051"), Decimal("-0.5"), Decimal("0.05"))[number % 4]
+        wide = None if n is None else n * 2**31
+        found.append((text, n, wide, (True, False, None)[number % 3], day, at, half, exact, ts))
     return found
 
 

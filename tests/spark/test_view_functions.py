@@ -230,6 +230,9 @@ REFUSED = {
     "REGEXP_REPLACE(x, 'a', 'b')": "REGEXP_REPLACE",
     "CAST(d AS INT)": "DECIMAL(9,3) to INT",
     "d * CAST(w AS DECIMAL(38,2))": "* of",
+    "CAST(CAST(d AS DECIMAL(2,2)) AS STRING)": "DECIMAL(2,2) to STRING",
+    "d > CAST(w AS DECIMAL(38,2))": "> of",
+    "COALESCE(d, CAST(w AS DECIMAL(38,2)))": "COALESCE of DECIMAL(9,3) and",
 }
 TABLE = tracked(1, "nasty", **COLUMNS)
 

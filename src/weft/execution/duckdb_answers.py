@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
 
 _ROWS_OF_A_FILE: Final = 1_000_000
-_ANSWERS, _KNOWN = "new_answers", "known_answers"
+_ANSWERS, _KNOWN = "new answers", "known answers"  # names with a space, because no table of a home has one
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class LargeAnswers:
         queries = pa.array(kept, pa.int64())
         before = pa.array([self.begins[each] for each in kept], pa.int64())
         schema = ledger_schema()
-        for batch in self.sql.batches(f"SELECT *, rowid AS place FROM {_ANSWERS}"):
+        for batch in self.sql.batches(f"SELECT *, rowid AS place FROM {quoted(_ANSWERS)}"):
             rows = batch.filter(pc.is_in(batch.column("query_id"), value_set=queries))
             begins = before.take(pc.index_in(rows.column("query_id"), value_set=queries))
             given = {name: rows.column(name) for name in rows.schema.names}
@@ -121,7 +121,7 @@ def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> L
             _add(sql, number, group)
         text = (
             "SELECT query_id, count(*) AS n, min(first_at) AS first, max(first_at) AS last, min(rowid) AS begins "
-            f"FROM {_ANSWERS} GROUP BY query_id"
+            f"FROM {quoted(_ANSWERS)} GROUP BY query_id"
         )
         counted = sql.rows(text)
     except LimitExceeded:
@@ -152,12 +152,12 @@ def _copy_tables(reader: Reader, sql: TemporalSql, groups: Sequence[Group]) -> N
     for name, columns in columns_read(branches).items():
         if name in views.values() and not name.startswith(PARAMETER_TABLE):
             table: TableRecord = reader.tables[name]  # type: ignore[assignment]
-            sql.stored(f"{name}_files", reader.files(name), table.schema)
+            sql.stored(f"files of {name}", reader.files(name), table.schema)
             read = ", ".join(map(quoted, {table.schema.start: None, **dict.fromkeys(sorted(columns))}))
-            sql.table(f"{name}_copy", f"SELECT {read} FROM {quoted(f'{name}_files')}")
+            sql.table(f"copy of {name}", f"SELECT {read} FROM {quoted(f'files of {name}')}")
     for view, name in views.items():
         if not name.startswith(PARAMETER_TABLE):
-            sql.view(view, f"SELECT * FROM {quoted(f'{name}_copy')}")
+            sql.view(view, f"SELECT * FROM {quoted(f'copy of {name}')}")
 
 
 def _add(sql: TemporalSql, number: int, group: Group) -> None:
@@ -167,7 +167,7 @@ def _add(sql: TemporalSql, number: int, group: Group) -> None:
     if branches:
         order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
         same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
-        new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {_KNOWN} AS k ON {same}"
+        new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
         sql.insert(_ANSWERS, f"SELECT query_id, first_at, row_hash, row FROM ({new}) AS new ORDER BY {order}")
 
 
@@ -185,9 +185,9 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
     try:
         with temporal_sql(1) as sql:
             for view, rows in views.local.items():
-                sql.given(f"{view}_rows", rows.table(views.columns))
+                sql.given(f"rows of {view}", rows.table(views.columns))
                 # DuckDB counts the rows of tables only, and would join others by any condition.
-                sql.table(view, f"SELECT * FROM {quoted(f'{view}_rows')}")
+                sql.table(view, f"SELECT * FROM {quoted(f'rows of {view}')}")
             for number, (group, branches) in enumerate(work):
                 if len(group.members) > 1:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)
@@ -209,8 +209,8 @@ def is_same(group: Group, branches: Sequence[Branch]) -> bool:
 
 
 def _give_parameters(sql: TemporalSql, group: Group, number: int, rows: pa.Table) -> None:
-    sql.given(f"given{number}", rows)
-    sql.view(group.table.name, f"SELECT {', '.join(typed(group.table))} FROM given{number}")
+    sql.given(f"constants {number}", rows)
+    sql.view(group.table.name, f"SELECT {', '.join(typed(group.table))} FROM {quoted(f'constants {number}')}")
 
 
 def _values(branches: Sequence[Branch]) -> list[ColumnRef]:

@@ -24,7 +24,7 @@ from weft.algebra.relation import (
     WindowFunction,
 )
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar, children
-from weft.algebra.schema import DOUBLE, INTEGRAL, STRING, DataType, TableSchema
+from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType, TableSchema
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
@@ -121,10 +121,17 @@ def _as_written(scalar: Scalar) -> bool:
             return _as_written(text)
         case Call(name="+" | "-" | "*" as name, args=args, type=type) if type.name in INTEGRAL:
             # Some functions of integers have wider results in DuckDB, which would not overflow.
-            known = (not isinstance(arg, Call) or arg.name in ("+", "-", "*") for arg in args)
+            known = (
+                isinstance(arg, ColumnRef | Literal | Param | Cast)
+                or (isinstance(arg, Call) and arg.name in ("+", "-", "*"))
+                for arg in args
+            )
             return all(known) and all(map(_as_written, args))
         case Call(name=name, args=args):
             return name not in ("like", "*") and name not in _REWRITTEN and all(map(_as_written, args))
+        case Cast(arg=arg, type=DataType(name="STRING")) if arg.type in (DATE, TIMESTAMP):
+            # The engines write years before 1 and after 9999 differently. A column has none.
+            return isinstance(arg, ColumnRef)
         case Cast(arg=arg, type=type):
             return _is_plain(arg.type) and arg.type != STRING and _is_plain(type) and _as_written(arg)
         case Case(branches=branches, default=default):

@@ -33,6 +33,8 @@ class BeyondRange(ExecutionError):
 
 
 _PLAIN = pa.timestamp("us")
+_INTERRUPTED = "Query interrupted"
+"""The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
 _MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
 
 
@@ -70,8 +72,9 @@ class TemporalSql:
         self.view(name, f"SELECT * FROM {quoted(copy)}")
 
     def given(self, name: str, rows: pa.Table) -> None:
-        """Create the view ``name`` over rows in memory."""
-        self.connection.register(name, plain(rows))
+        """Create the view ``name`` over rows in memory. Raise ExecutionError if DuckDB cannot."""
+        with _execution_errors():
+            self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
         """Create or replace the temporary table ``name``, and return its row count. Raise ExecutionError."""
@@ -172,3 +175,7 @@ def _execution_errors() -> Iterator[None]:
         beyond = isinstance(error, (duckdb.OutOfRangeException, duckdb.ConversionException))
         message = f"the view cannot be computed: {str(error).splitlines()[0]}"
         raise (BeyondRange if beyond else ExecutionError)(message) from error
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise

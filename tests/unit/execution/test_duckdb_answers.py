@@ -84,3 +84,22 @@ def test_answers_are_those_of_every_instant_without_spark(
     for name, text in QUERIES.items():
         wanted = timeline.first(text, instants)
         assert first_instants(weft, name) == wanted != {}, name
+
+
+@pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(whole=-1)], ids=["rows", "files"])
+def test_tables_have_any_names(bounds: ReadBounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relations of DuckDB that are not tables of the home have other names."""
+    monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    weft = replay_home(tmp_path / "home")
+    monkeypatch.setattr(weft.opened, "session", lambda: pytest.fail("Spark was asked for"))
+    names = ("msgs_rows", "msgs", "msgs_files", "msgs_copy", "known_answers", "new_answers", "given0")
+    for name in names:
+        weft.catalog.tables.create(name, list(COLUMNS[:-1]), None, "newsgroup")
+    arrive(weft, messages(5))
+    text = "SELECT m.msgid FROM {} WHERE m.size < 100 AND {}"
+    others = [f"NOT EXISTS (SELECT * FROM {name} WHERE size > 0)" for name in names if name != "msgs"]
+    weft.install("several", text.format("msgs m", " AND ".join(others)))
+    weft.install("pair", text.format("msgs_rows r, msgs m", "r.size < m.size"))
+    weft.tick(now=START + DAY)
+    assert {query.reason for query in weft.queries()} == {None}
+    assert len(first_instants(weft, "several")) == sum(row[3] is not None for row in messages(5))

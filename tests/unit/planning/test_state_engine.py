@@ -6,16 +6,17 @@ import pytest
 
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.derivation.stateful import states
-from weft.planning.plan import standing_plan
-from weft.planning.state_engine import same_in_duckdb
+from weft.planning.plan import for_one, standing_plan
+from weft.planning.state_engine import branch_same_in_duckdb, same_in_duckdb
 
 COLUMNS = {"k": "STRING", "n": "INT", "r": "DOUBLE", "f": "FLOAT", "d": "TIMESTAMP", "b": "BINARY"}
+COLUMNS |= {"low": "DECIMAL(2,2)", "wide": "DECIMAL(38,10)", "money": "DECIMAL(10,2)"}
 TABLE = TableSchema(
     1,
     "t",
     (
-        *(Column(number, name, DataType(kind)) for number, (name, kind) in enumerate(COLUMNS.items(), 1)),
-        Column(9, "ts", TIMESTAMP),
+        *(Column(number, name, DataType.parse(kind)) for number, (name, kind) in enumerate(COLUMNS.items(), 1)),
+        Column(19, "ts", TIMESTAMP),
     ),
 )
 
@@ -72,3 +73,23 @@ def test_duckdb_computes(text: str) -> None:
 )
 def test_spark_computes(text: str) -> None:
     assert not alike(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("SELECT CAST(money AS STRING) AS m FROM t", True),
+        ("SELECT CAST(low AS STRING) AS m FROM t", False),  # .05 in DuckDB, 0.05 in Spark
+        ("SELECT k FROM t WHERE money + money > 5 AND wide > 1 AND money = 0.125", True),
+        ("SELECT k FROM t WHERE wide > CAST(wide AS DECIMAL(38,2))", False),
+        ("SELECT k FROM t WHERE wide - 1 > 0", False),
+        ("SELECT k FROM t WHERE COALESCE(wide, CAST(n AS DECIMAL(38,0))) > 0", False),
+        ("SELECT CAST(d AS STRING) AS text FROM t", True),
+        ("SELECT CAST(d + INTERVAL 9000 YEARS AS STRING) AS text FROM t", False),  # 11020 in DuckDB, +11020 in Spark
+        ("SELECT n + n * 2 - 1 AS m FROM t", True),
+        ("SELECT k FROM t WHERE (CASE WHEN n > 0 THEN LENGTH(k) ELSE 1 END) * 1500000000 < 0", False),  # BIGINT or INT
+    ],
+)
+def test_branches_of_duckdb(text: str, same: bool) -> None:
+    plan = standing_plan(text, {"t": TABLE})
+    assert all(branch_same_in_duckdb(for_one(each, plan.values, {}, whole=True)) for each in plan.branches) == same

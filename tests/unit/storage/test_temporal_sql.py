@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,3 +94,14 @@ def test_the_macros_do_not_hide_functions_from_other_connections() -> None:
     with temporal_sql() as sql, connect() as plain:
         assert sql.one("SELECT ltrim('  x')") == "x"
         assert plain.execute("SELECT ltrim('--x', '-')").fetchall() == [("x",)]
+
+
+def test_an_interrupt_during_a_statement_stays_an_interrupt() -> None:
+    """No query is at fault, so the tick ends instead of looking for one that fails."""
+    send = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    with temporal_sql(1) as sql, pytest.raises(KeyboardInterrupt):
+        send.start()
+        try:
+            sql.one("SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range % 7 = 3")
+        finally:
+            send.cancel()

@@ -21,7 +21,7 @@ from weft.errors import Refused
 from weft.execution.home import OpenHome
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.view_plan import ViewPlan, auxiliary_of, bound_view, over_tables, query_of, stored_view, text_of
-from weft.sql.dialects.duckdb_dialect import not_local
+from weft.sql.dialects.duckdb_dialect import ALIKE, not_local
 from weft.sql.rendering.render import scalar
 
 
@@ -69,8 +69,8 @@ def _refused(part: Scalar) -> Refused:
 def refusal(refused: Scalar) -> str:
     """Return a phrase with the SQL text of a function, an operator or a conversion."""
     match refused:
-        case Call(name="/" | "%" | "*" as operator, args=args):
-            return f"{operator} of {' and '.join(str(arg.type) for arg in args)}"
+        case Call(name=name, args=args) if name in ALIKE or name in ("/", "%", "*"):
+            return f"{name.upper()} of {' and '.join(str(arg.type) for arg in args)}"
         case Call(name="try_cast", args=(arg,)) | Cast(arg=arg):
             return f"a conversion of {arg.type} to {refused.type}"
         case Call(name=name):

@@ -147,10 +147,21 @@ def _alike(scalar: Scalar) -> bool:
             return type == STRING or type.name in INTEGRAL
         case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):
             return _same_cast(arg.type, type)
-        case Call(name=name):
-            return name in ALIKE
+        case Call(name=name, args=args):
+            return name in ALIKE and _same_digits([arg.type for arg in args], carried=int(name in ("+", "-")))
         case _:
             return True
+
+
+def _same_digits(types: Sequence[DataType], *, carried: int) -> bool:
+    """Return whether one DECIMAL has room for the digits of all types and ``carried`` more.
+
+    If it has none, Spark removes digits after the point, also in a comparison. DuckDB keeps other digits.
+    """
+    if all(each.name != "DECIMAL" for each in types):
+        return True
+    exact = [as_decimal(each) for each in types if each.name in (*INTEGRAL, "DECIMAL")]
+    return max(p - s for p, s in exact) + max(s for _, s in exact) + carried <= _MOST_DIGITS
 
 
 def _same_product(factors: list[DataType], product: DataType) -> bool:
@@ -191,11 +202,16 @@ def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
     return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(values))
 
 
+def _same_decimal_text(type: DataType) -> bool:
+    """Return whether Spark writes no exponent, and DuckDB a digit before the point: 0.05 instead of .05."""
+    return type.name == "DECIMAL" and (type.scale or 0) <= min(_PLAIN_SCALE, as_decimal(type)[0] - 1)
+
+
 def _same_cast(source: DataType, target: DataType) -> bool:
     if source == target or {source, target} == {DATE, TIMESTAMP}:
         return True
     if target == STRING:
-        return source.name in _TEXT_OF or (source.name == "DECIMAL" and (source.scale or 0) <= _PLAIN_SCALE)
+        return source.name in _TEXT_OF or _same_decimal_text(source)
     if source.name == "BOOLEAN":
         return target.name in INTEGRAL
     exact = (*INTEGRAL, "DECIMAL")

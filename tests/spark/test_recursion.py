@@ -273,38 +273,6 @@ def test_stored_rows_over_a_table_whose_rows_end(
     assert {name: first_instants(weft, name) for name in LINKS} == of_links([*done, *more])
 
 
-def test_touched_rows_and_new_rows_are_looked_up_by_one_column(spark: SparkSession, tmp_path: Path) -> None:
-    """A link ends that leads to a touched node, and another node becomes known, at the end of an older link."""
-    weft, feeds = replay_home(tmp_path / "home"), {name: tmp_path / f"{name}.jsonl" for name in ("links", "known")}
-    days: list[dict[str, list[tuple[int, bool, dict[str, Any]]]]] = [
-        {
-            "links": [(START + n, True, {"src": n, "dst": n + 1}) for n in range(4)],
-            "known": [(START, True, {"node": node}) for node in (1, 2)],
-        },
-        {
-            "links": [(START + DAY, False, {"src": 1, "dst": 2})],
-            "known": [(START + DAY + 1, True, {"node": 4})],
-        },
-    ]
-    for day, changes in enumerate(days):
-        for name, feed in feeds.items():
-            told(feed, changes[name])
-            if not day:
-                columns = [(column, INT) for column in (("src", "dst") if name == "links" else ("node",))]
-                weft.add_source(name, "changes", str(feed), [column for column, _ in columns], columns=columns)
-            weft.poll_source(name, now=START + (day + 1) * DAY)
-        if not day:
-            weft.install(
-                "led",
-                "WITH RECURSIVE r(b) AS (SELECT src FROM links WHERE src = 0 OR src = 3 UNION SELECT l.dst FROM r "
-                "JOIN links l ON l.src = r.b JOIN known k ON k.node = l.dst) SELECT b FROM r",
-            )
-        weft.tick(now=START + (day + 1) * DAY)
-    assert first_instants(weft, "led") == {
-        (0,): START, (3,): START + 3, (1,): START, (2,): START + 1, (4,): START + DAY + 1
-    }  # fmt: skip
-
-
 def test_a_tick_reads_what_changes(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows that the rounds read do not depend on the number of old rows.  Four rows end and 20 begin."""
     read, give = list[int](), stored_recursion.give

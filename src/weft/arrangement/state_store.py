@@ -134,7 +134,7 @@ class StateStore:
 
     def advance(self, state: str, stored: StoredTotals, at: int, files: Files) -> None:
         """Record that the totals at ``stored.at`` are also those at the instant ``at``."""
-        with suppress(OSError, ValueError):
+        with suppress(OSError):
             self._record(self.folder / state, at, stored.manifest, files)
 
     def refuse(self, state: str) -> None:
@@ -194,7 +194,10 @@ class StateStore:
 
 
 def _parts_of(manifest: Path) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = json.loads(manifest.read_bytes()).get("parts", [])
+    """A damaged file describes no parts."""
+    found: list[Mapping[str, Any]] = []
+    with suppress(ValueError):
+        found = json.loads(manifest.read_bytes()).get("parts", [])
     return found
 
 

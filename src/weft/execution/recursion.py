@@ -123,11 +123,12 @@ def continued(engine: Rounds, plan: ContinuedRecursion, deepest: int, read: Read
     also if only a stored depth is too great.
     """
     keys = _touched(engine, plan, read)
-    read(plan.first, {})
+    named = touched_keys(plan, keys)
+    # Both look tables up by the same names, so they are read together.
+    parts = (*plan.first, *plan.again(named)) if keys.num_rows else plan.first
+    read(parts, {keys_view(plan.state): keys.rename_columns(list(named.columns))})
     texts = [plan.first_sql(engine.dialect)]
     if keys.num_rows:
-        named = touched_keys(plan, keys)
-        read(plan.again(named), {keys_view(plan.state): keys.rename_columns(list(named.columns))})
         texts.append(plan.again_sql(named, engine.dialect))
     first, depths = f"first_{plan.last_round}", list[int]()
     if any(texts) and engine.table(first, "\nUNION ALL ".join(filter(None, texts))):

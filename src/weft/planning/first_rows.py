@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from weft.algebra.relation import Grouped, Scan, StateSchema, Windowed
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
@@ -17,6 +18,9 @@ from weft.period_sql.notation import VALID_TIME, conjunction, listed, same
 from weft.period_sql.windows import PARTITION
 from weft.planning.state_plan import StateRows
 from weft.planning.state_sql import added_up_sql, measures_of, window_function
+
+_MOST_VALUES: Final = 999_999
+"""The most values that DuckDB's MAX and MIN return."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,12 @@ class FirstRows:
     def _leading(self, names: Sequence[str], by_partition: str) -> str:
         """Return SQL for rows of ``chosen`` among which are the needed ones, without the order of all rows.
 
-        Of a partition, these are the rows with one of the first values of o1, as many as there are needed places.
+        Of a partition, these are the rows with one of the first values of o1, as many as there are needed places.  With
+        more places than ``_MOST_VALUES``, these are all rows.
         """
         places = f"(SELECT {self.most} + COALESCE(MAX(changes), 0) FROM changes)"
-        top = f"{'MAX' if self.descending else 'MIN'}({'DISTINCT ' if self.of_values else ''}o1, {places})"
+        top = f"{'DISTINCT ' if self.of_values else ''}o1, LEAST({places}, {_MOST_VALUES})"
+        top = f"{'MAX' if self.descending else 'MIN'}({top})"
         last = f"SELECT {listed(names, f'CASE WHEN LEN({top}) = {places} THEN ({top})[-1] END AS last')} FROM chosen"
         return (
             f"SELECT c.* FROM chosen AS c JOIN ({last}{by_partition}) AS l ON {conjunction(same(names, 'c', 'l'))} "

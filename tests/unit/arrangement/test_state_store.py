@@ -123,6 +123,14 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         assert store.totals("s", 100, same) is None, harm
 
 
+def test_totals_are_written_beside_a_damaged_description(tmp_path: Path) -> None:
+    store, same = stored(tmp_path), files(tmp_path, ("one", 5))
+    write(store, 200, OTHER, same)
+    (tmp_path / "states/s/200.json").write_text("")
+    write(store, 300, OTHER, same, store.totals("s", 299, same))
+    assert values(store.totals("s", 300, same)) == {"a": 10, None: 2, "b": 3}
+
+
 def test_states_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = StateStore(tmp_path / "states")
     assert not store.is_refused("s")

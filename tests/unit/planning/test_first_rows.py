@@ -121,6 +121,16 @@ def test_only_the_partitions_that_are_needed() -> None:
     assert {row["c1"] for row in found.to_pylist()} == {"b", None}
 
 
+@pytest.mark.parametrize("rank", ORDERS)
+def test_more_ranks_than_duckdb_keeps_of_a_partition(rank: str) -> None:
+    rows = first(rank, 1_000_000)
+    assert rows is not None
+    before = totals({("a", "x"): 1, ("a", "y"): 2})
+    given = {"largest_": before, "later_": before.slice(0, 0), "near_": before.slice(0, 0)}
+    schema = pa.schema([("c1", pa.string()), ("c2", pa.string())])
+    assert computed(rows.sql(*given), schema, **given).num_rows == 2
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -76,7 +76,10 @@ class Draft:
     def require_form(self) -> None:
         """Raise Refused for another dialect than Spark's, which would read the constants of a form in another way."""
         if self.dialect:
-            raise Refused("a form is in Spark's dialect", hint="Choose Spark's dialect, and write the text in it.")
+            raise Refused(
+                "a text with {{parameters}} must be in Spark's dialect",
+                hint="Choose Spark's dialect, and write the text in it.",
+            )
 
     def installation(self) -> dict[str, Any]:
         """Return the arguments of ``Weft.install`` but for the name and the text."""
@@ -108,6 +111,7 @@ def bare_draft(visit: Visit) -> Draft:
 
 
 def _fields_of(visit: Visit) -> dict[str, str]:
+    """Also return the dialect, which the form of a saved query does not have."""
     return {**fields_of(visit), "dialect": visit.given("dialect")}
 
 

@@ -97,9 +97,7 @@ def test_a_text_in_another_dialect(browser: TestClient, filled: Weft) -> None:
     wrong = {"csrf": token, "sql": text.replace("o.total", "o.totl"), "dialect": "duckdb"}
     [problem] = browser.post("/ask/check", data=wrong).json()["problems"]
     assert (problem["line"], problem["column"]) == (1, text.index("total") + 1)
-    assert "a form is in Spark" in ask(
-        browser, "save", FORM, name="f", type_least="int", type_but="int", dialect="tsql"
-    )
+    assert "must be in Spark" in ask(browser, "save", FORM, name="f", type_least="int", type_but="int", dialect="tsql")
     assert "is not a dialect" in ask(browser, "explain", text, dialect="x")
     assert "is installed" in ask(browser, "install", text, name="cast", dialect="duckdb")
     assert text in filled.show("cast").query.sql
@@ -124,7 +122,7 @@ def test_a_form_is_not_filled_in_another_dialect(browser: TestClient, filled: We
     text = "SELECT o.id FROM orders o WHERE o.customer <> {{but}}"
     hostile = {"type_but": "string", "value_but": "\\' OR 1=1 --"}
     for do in ("explain", "try", "backtest", "install"):
-        assert "a form is in Spark" in ask(browser, do, text, name="f", dialect="postgres", **hostile)
+        assert "must be in Spark" in ask(browser, do, text, name="f", dialect="postgres", **hostile)
     filled.save_query("form", text, (FormParameter("but", "string"),))
     form = browser.get("/saved/1").text
     values = {"value_but": hostile["value_but"], "dialect": "postgres"}

@@ -219,9 +219,12 @@ class Compiling:
 
     def defined(self, query: NewQuery) -> QueryDefinition:
         """Return the canonical definition of a query.  Raise SqlError or SynopsisError for an unsupported query."""
+        if query.dialect is None:
+            return self._defined(query)
         schemas = self._schemas
         with in_dialect(query.sql, query.dialect, lambda _: schemas, stored=True, language=query.language) as text:
-            return self._defined(replace(query, sql=text))
+            # The names of results are read from a text in Spark's dialect.
+            return Compiling(self._home, self._home.schemas(text))._defined(replace(query, sql=text))
 
     def _defined(self, query: NewQuery) -> QueryDefinition:
         definition = partial(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.form_parameter import PARAMETER_TYPES, FormParameter
-from weft.errors import WeftError
+from weft.errors import Refused, WeftError
 from weft.sql.lower.placeholders import constant, filled, parameter_names
 
 if TYPE_CHECKING:
     from weft.web.visits import Visit
 
-_FIELDS: Final = ("name", "channels", "digest", "every", "start", "now", "since", "until", "description", "dialect")
+_FIELDS: Final = ("name", "channels", "digest", "every", "start", "now", "since", "until", "description")
 _WIDTH: Final = 110
 """The maximum number of characters of a line with a problem."""
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)$")
@@ -50,8 +50,11 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """The text with a constant for each parameter.  Raise Refused."""
-        return filled(self.sql, self.parameters, self.values or {}) if self.parameters else self.sql
+        """The text with a constant for each parameter.  Raise Refused, also for parameters in another dialect."""
+        if not self.parameters:
+            return self.sql
+        self.require_form()
+        return filled(self.sql, self.parameters, self.values or {})
 
     @property
     def described(self) -> tuple[FormParameter, ...]:
@@ -67,7 +70,16 @@ class Draft:
     @property
     def dialect(self) -> dict[str, Any]:
         """The argument of ``Weft`` for the dialect of the text.  It is missing for Spark's."""
-        return {"dialect": self["dialect"]} if self["dialect"] else {}
+        named = self.fields.get("dialect")
+        return {"dialect": named} if named else {}
+
+    def require_form(self) -> None:
+        """Raise Refused for another dialect than Spark's, which would read the constants of a form in another way."""
+        if self.dialect:
+            raise Refused(
+                "a text with {{parameters}} must be in Spark's dialect",
+                hint="Choose Spark's dialect, and write the text in it.",
+            )
 
     def installation(self) -> dict[str, Any]:
         """Return the arguments of ``Weft.install`` but for the name and the text."""
@@ -90,12 +102,17 @@ def draft_of(visit: Visit) -> Draft:
             parameters.append(FormParameter(name, type_))
         else:
             untyped.append(name)
-    return Draft(sql, fields_of(visit), tuple(parameters), values_of(visit, parameters), tuple(untyped))
+    return Draft(sql, _fields_of(visit), tuple(parameters), values_of(visit, parameters), tuple(untyped))
 
 
 def bare_draft(visit: Visit) -> Draft:
     """Return what the form holds without a look into its text, which may be refused."""
-    return Draft(_sql_of(visit), fields_of(visit))
+    return Draft(_sql_of(visit), _fields_of(visit))
+
+
+def _fields_of(visit: Visit) -> dict[str, str]:
+    """Also return the dialect, which the form of a saved query does not have."""
+    return {**fields_of(visit), "dialect": visit.given("dialect")}
 
 
 def _sql_of(visit: Visit) -> str:

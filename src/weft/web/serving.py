@@ -141,17 +141,22 @@ def page_served(
 def _page_key(home: Path) -> str:
     """Return the key in the home's file, which stays the same over a restart.
 
-    Only accounts that may enter the home can read the file.  It appears whole, also if the machine stops meanwhile.
+    Only accounts that may enter the home can read the file.  It appears whole, also if the machine stops meanwhile, and
+    once, also if several processes start.
     """
     file = page_key_file(home)
     if not file.exists():
         draft = file.with_name(f".{file.name}.{new_secret()[:8]}")
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-            made.write(new_secret())
-            made.flush()
-            os.fsync(made.fileno())
-        follow_folder(draft)
-        draft.replace(file)
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+                made.write(new_secret())
+                made.flush()
+                os.fsync(made.fileno())
+            follow_folder(draft)
+            with suppress(FileExistsError):
+                file.hardlink_to(draft)
+        finally:
+            draft.unlink()
     key = file.read_text(errors="replace").strip()
     if len(key) < _SHORTEST_KEY or not key.isascii():
         raise Refused("the key of the page is damaged", where=str(file), hint="Delete the file, and start again.")

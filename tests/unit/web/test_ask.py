@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, field, sent
+from weft.algebra.form_parameter import FormParameter
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.errors import NotFound, SqlError, WeftError
@@ -96,9 +97,7 @@ def test_a_text_in_another_dialect(browser: TestClient, filled: Weft) -> None:
     wrong = {"csrf": token, "sql": text.replace("o.total", "o.totl"), "dialect": "duckdb"}
     [problem] = browser.post("/ask/check", data=wrong).json()["problems"]
     assert (problem["line"], problem["column"]) == (1, text.index("total") + 1)
-    assert "a form is in Spark" in ask(
-        browser, "save", FORM, name="f", type_least="int", type_but="int", dialect="tsql"
-    )
+    assert "must be in Spark" in ask(browser, "save", FORM, name="f", type_least="int", type_but="int", dialect="tsql")
     assert "is not a dialect" in ask(browser, "explain", text, dialect="x")
     assert "is installed" in ask(browser, "install", text, name="cast", dialect="duckdb")
     assert text in filled.show("cast").query.sql
@@ -107,6 +106,28 @@ def test_a_text_in_another_dialect(browser: TestClient, filled: Weft) -> None:
     with pytest.raises(SqlError, match="totl") as caught:
         filled.install_all([NewQuery("d", wrong["sql"], dialect="duckdb")])
     assert caught.value.where == f"the query d, line 1, column {text.index('total') + 1}"
+
+
+def test_a_text_in_another_dialect_reads_results_with_any_name(filled: Weft) -> None:
+    filled.install("dear-orders", SQL)
+    text = 'SELECT r.id FROM results."dear-orders" r WHERE r.id > 1'
+    assert "results.`dear-orders`" in filled.install("a", text, dialect="postgres").sql
+    [made] = filled.install_all([NewQuery("b", text, dialect="duckdb")])
+    assert made.reads == filled.show("a").query.reads
+    assert "id > 2" in filled.install("a", text.replace("> 1", "> 2"), dialect="postgres", replace=True).sql
+
+
+def test_a_form_is_not_filled_in_another_dialect(browser: TestClient, filled: Weft) -> None:
+    """A backslash in a constant would mean itself there, and the quote after it would end the constant."""
+    text = "SELECT o.id FROM orders o WHERE o.customer <> {{but}}"
+    hostile = {"type_but": "string", "value_but": "\\' OR 1=1 --"}
+    for do in ("explain", "try", "backtest", "install"):
+        assert "must be in Spark" in ask(browser, do, text, name="f", dialect="postgres", **hostile)
+    filled.save_query("form", text, (FormParameter("but", "string"),))
+    form = browser.get("/saved/1").text
+    values = {"value_but": hostile["value_but"], "dialect": "postgres"}
+    assert "mine is installed" in sent(browser, "/saved/1", form, do="install", name="mine", **values)
+    assert filled.show("mine").query.sql.endswith("<> '\\\\\\' OR 1=1 --'")
 
 
 def test_parameters_get_types_and_values_and_the_text_is_saved(browser: TestClient, filled: Weft) -> None:

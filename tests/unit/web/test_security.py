@@ -80,9 +80,18 @@ def test_a_key_that_is_half_written_is_no_key(weft: Weft, monkeypatch: pytest.Mo
         patched.setattr(os, "fsync", crash)
         with page_served(weft, Address(port=0)):
             pass
-    assert not (weft.home / "page.key").exists()
+    assert not list(weft.home.glob("*page.key*"))
     with page_served(weft, Address(port=0)) as address:
         assert address.page_key == (weft.home / "page.key").read_text()
+
+
+def test_processes_that_start_at_once_have_one_key(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = "k" * 43
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: (weft.home / "page.key").write_text(theirs))
+        with page_served(weft, Address(port=0)) as address:
+            assert address.page_key == theirs
+    assert [each.name for each in weft.home.glob("*page.key*")] == ["page.key"]
 
 
 def _request(weft: Weft, peer: str, *forwarded: str) -> Request:

@@ -141,8 +141,7 @@ def _install(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
 def _save(visit: Visit, draft: Draft, job: Job) -> Mapping[str, Any]:
     if not draft["name"]:
         raise Refused("the saved query has no name", hint="Write a name, such as late-orders.")
-    if draft.dialect:
-        raise Refused("a form is in Spark's dialect", hint="Choose Spark's dialect, and write the text in it.")
+    draft.require_form()
     defaults = tuple(replace(each, default=(draft.values or {}).get(each.name)) for each in draft.parameters)
     saved = visit.weft.save_query(
         draft["name"], draft.sql, defaults, description=draft["description"], replace=visit.given("replace") == "on"

@@ -173,7 +173,7 @@ def _execution_errors() -> Iterator[None]:
     except duckdb.Error as error:
         require_time()
         beyond = isinstance(error, (duckdb.OutOfRangeException, duckdb.ConversionException))
-        message = f"the view cannot be computed: {str(error).splitlines()[0]}"
+        message = f"the rows cannot be computed: {str(error).splitlines()[0]}"
         raise (BeyondRange if beyond else ExecutionError)(message) from error
     except RuntimeError as error:
         if str(error) == _INTERRUPTED:

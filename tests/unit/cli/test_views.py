@@ -36,7 +36,7 @@ def test_a_view_that_fails_says_so_and_stops_no_other(
 ) -> None:
     def failing(engine: Engine, view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> Any:
         if view.name == "sums":
-            raise ExecutionError("the view cannot be computed: out of memory")
+            raise ExecutionError("the rows cannot be computed: out of memory")
         return view_change(engine, view_plan, view, *rest, **options)
 
     monkeypatch.setattr("weft.execution.temporal.running.view_change", failing)

@@ -76,7 +76,7 @@ def evaluation_errors() -> Iterator[None]:
     except (LimitExceeded, DivisionByZero):
         raise
     except ExecutionError as error:
-        if not error.message.startswith("the view cannot be computed: "):
+        if not error.message.startswith("the rows cannot be computed: "):
             raise
         message = error.message.partition(": ")[2]
         hint = hint_for(message) or error.hint

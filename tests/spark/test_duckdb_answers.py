@@ -34,6 +34,7 @@ QUERIES = {
     "one": "SELECT k, d FROM m WHERE n = 0 AND k LIKE 'a%'",
     "other": "SELECT k, d FROM m WHERE n = -1 AND k LIKE 'a%'",
     "null": "SELECT x, k FROM m WHERE k IS NULL",
+    "listed": r"SELECT k, n FROM m WHERE n IN (7, -1) AND k NOT IN ('a', '%_\\\'\"`')",
 }
 """``one`` and ``other`` share a plan, and a parameter table."""
 BY_SPARK = {

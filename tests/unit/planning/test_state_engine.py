@@ -43,7 +43,9 @@ def alike(text: str) -> bool:
         "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
         "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
+        "SELECT k, COUNT(*) AS n FROM t WHERE k IN ('a', 'b') AND n NOT IN (1, 2) GROUP BY k",
         RECURSIVE.format("CONCAT(w.k, t.k)", "w.n <=> t.n"),
+        RECURSIVE.format("t.k", "w.k IN ('a', 'b')"),
     ],
 )
 def test_duckdb_computes(text: str) -> None:
@@ -87,6 +89,7 @@ def test_spark_computes(text: str) -> None:
         ("SELECT CAST(d AS STRING) AS text FROM t", True),
         ("SELECT CAST(d + INTERVAL 9000 YEARS AS STRING) AS text FROM t", False),  # 11020 in DuckDB, +11020 in Spark
         ("SELECT n + n * 2 - 1 AS m FROM t", True),
+        (r"SELECT k FROM t WHERE k IN ('a', 'b\\c') AND n NOT IN (1, -2)", True),
         ("SELECT k FROM t WHERE (CASE WHEN n > 0 THEN LENGTH(k) ELSE 1 END) * 1500000000 < 0", False),  # BIGINT or INT
     ],
 )

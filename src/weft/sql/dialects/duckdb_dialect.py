@@ -127,8 +127,8 @@ def with_operators(scalar: Scalar) -> Scalar:
 def _alike(scalar: Scalar) -> bool:
     """Return whether both engines compute the same value if the values of the subexpressions are the same."""
     match scalar:
-        case Literal(type=type):
-            return type.name not in ("BINARY", "ARRAY")
+        case Literal(value=value, type=type):  # a tuple is the list of IN
+            return type.name != "BINARY" and (type.name != "ARRAY" or isinstance(value, tuple))
         case Call(name="*", args=args, type=type):
             return _same_product([arg.type for arg in args], type)
         case Call(name="/", args=args, type=type):
@@ -148,7 +148,8 @@ def _alike(scalar: Scalar) -> bool:
         case Cast(arg=arg, type=type) | Call(name="try_cast", args=(arg,), type=type):
             return _same_cast(arg.type, type)
         case Call(name=name, args=args):
-            return name in ALIKE and _same_digits([arg.type for arg in args], carried=int(name in ("+", "-")))
+            types = [arg.type.element or arg.type for arg in args]
+            return name in ALIKE and _same_digits(types, carried=int(name in ("+", "-")))
         case _:
             return True
 

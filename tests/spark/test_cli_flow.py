@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from weft.cli.app import run
 from weft.demo.netnews import Article, write_spool
-from weft.execution import states, totals
+from weft.execution import states
 from weft.planning import state_text
+from weft.storage.temporal_sql import TemporalSql
 
 BEGIN = datetime(1993, 4, 5, tzinfo=timezone.utc)
 Q3 = "SELECT m.msgid FROM msgs m, msgs m1 WHERE m1.inreplyto = m.msgid AND m1.newsgroup = 'comp.databases'"
@@ -127,21 +128,20 @@ def _pausing_and_removing(weft: Callable[..., Any], tmp_path: Path, numbers: dic
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The SQL that Spark runs in this test, and the SQL with which DuckDB computes states."""
+    """The SQL that Spark runs in this test, and the SQL with which DuckDB computes states and answers."""
     ran: list[str] = []
-    of_spark, of_duckdb = SparkSession.sql, totals.computed
+    of_spark, of_duckdb = SparkSession.sql, TemporalSql.rows
 
     def listening(self: SparkSession, text: str, *more: Any, **named: Any) -> Any:
         ran.append(text)
         return of_spark(self, text, *more, **named)
 
-    def computing(text: str, *more: Any, **named: Any) -> Any:
+    def computing(self: TemporalSql, text: str) -> Any:
         ran.append(text)
-        return of_duckdb(text, *more, **named)
+        return of_duckdb(self, text)
 
     monkeypatch.setattr(SparkSession, "sql", listening)
-    for module in (states, totals):
-        monkeypatch.setattr(module, "computed", computing)
+    monkeypatch.setattr(TemporalSql, "rows", computing)
     return ran
 
 

@@ -17,7 +17,7 @@ def test_spark_and_the_driver_number_alike(spark: SparkSession) -> None:
     found = drawn(11, 1_500)
     rows, before = general(found), {query: 10 * query for query in TYPES}
     here = arrow_answers.numbered(rows, before, TYPES, 3)
-    there = _numbered(spark, spark.createDataFrame(rows), before, TYPES, 3).toArrow().cast(ledger_schema())
+    there = _numbered(spark.createDataFrame(rows), before, TYPES, 3).toArrow().cast(ledger_schema())
     keys = [("query_id", "ascending"), ("ordinal", "ascending")]
     assert there.sort_by(keys).equals(here.sort_by(keys))
     assert here.column("row_hash").to_pylist() == [each[2] for each in expected(found)]

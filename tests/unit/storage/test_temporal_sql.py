@@ -96,8 +96,10 @@ def test_the_macros_do_not_hide_functions_from_other_connections() -> None:
         assert plain.execute("SELECT ltrim('--x', '-')").fetchall() == [("x",)]
 
 
+@pytest.mark.timeout(60)
 def test_an_interrupt_during_a_statement_stays_an_interrupt() -> None:
     """No query is at fault, so the tick ends instead of looking for one that fails."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of pytest-xdist ignores the signal
     send = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     with temporal_sql(1) as sql, pytest.raises(KeyboardInterrupt):
         send.start()
@@ -105,3 +107,4 @@ def test_an_interrupt_during_a_statement_stays_an_interrupt() -> None:
             sql.one("SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range % 7 = 3")
         finally:
             send.cancel()
+            signal.signal(signal.SIGINT, before)

@@ -180,9 +180,9 @@ def test_formulas_that_differ_in_names_alone_are_stored_once() -> None:
 def test_what_nothing_binds_is_refused() -> None:
     with pytest.raises(Refused, match="nothing binds y"):
         along(And(P, Comparison("<", X, Y)), EVENTS, 5)
-    with pytest.raises(Refused, match="y, which is free on the left"):
+    with pytest.raises(Refused, match=r"left of SINCE.*nothing binds y"):
         along(Since(ALWAYS, Atom("q", (Y,)), P), EVENTS, 5)
-    with pytest.raises(Refused, match="y, which is free in the negated formula"):
+    with pytest.raises(Refused, match=r"after AND NOT.*nothing binds y"):
         along(And(P, Not(Atom("q", (Y,)))), EVENTS, 5)
 
 

@@ -28,7 +28,7 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import TempViews
-from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, columns_read, encoded
+from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded, hash_in_duckdb
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb
 from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed
@@ -232,7 +232,8 @@ def _answers(group: Group, branches: Sequence[Branch], most: int | None = None) 
         parts = f"SELECT * FROM ({parts}) AS p LIMIT {most + 1}"
         measures, counted = f"{measures}, COUNT(*) AS copies", ", copies"
     once = f"SELECT {known}, {measures} FROM ({parts}) AS u({known}, first_at) GROUP BY {known}"
-    row = f"{_hash(values)} AS row_hash, [{', '.join(map(encoded, values))}]::VARCHAR[] AS row"
+    texts = list(map(encoded, values))
+    row = f"{hash_in_duckdb(texts, [ref.type for ref in values])} AS row_hash, [{', '.join(texts)}]::VARCHAR[] AS row"
     typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
     return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"
 
@@ -241,12 +242,3 @@ def _selected(branch: Branch, query_id: int | None) -> str:
     key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
     names = [f"b.{quoted(output.name)}" for output in branch.outputs if output.name != "_query_id"]
     return f"SELECT {', '.join([key, *names, 'b._first_at'])} FROM ({branch.sql}) AS b"
-
-
-def _hash(values: Sequence[ColumnRef]) -> str:
-    """Return SQL for the hash of ``execution.answers``. CONCAT of DuckDB skips NULL, and its operator does not."""
-    parts = []
-    for ref in values:
-        text, tag = encoded(ref), f"{ref.type}:"
-        parts.append(f"COALESCE('{tag}' || LENGTH({text}) || ':' || {text}, '{tag}N')")
-    return f"UNHEX(LEFT(SHA256('{IDENTITY_VERSION};' || {' || '.join(parts)}), 32))"

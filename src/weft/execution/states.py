@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
@@ -114,9 +113,7 @@ class StateReader:
         rows = self._read(state, [FullScan(state.name)], {})
         if not isinstance(rows, LocalRows) or not all(isinstance(path, DeltaScan) for path in same):
             return rows
-        parts = slices_between(same, *window_of(state))[state.name]
-        inside = [part.mask(rows.data.column(part.column)) for part in parts]
-        return LocalRows(state, rows.data.filter(reduce(pc.or_kleene, inside)))
+        return rows.inside(slices_between(same, *window_of(state))[state.name])
 
     def _read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
         continued = self._continued(state)

@@ -339,6 +339,17 @@ def is_time_driven(event: Event) -> bool:
     return event.driver.kind in ("now_from", "now_before")
 
 
+def hash_in_duckdb(texts: Sequence[str], types: Sequence[DataType]) -> str:
+    """Return DuckDB's SQL for the hash of an answer, from SQL for the texts of its values.
+
+    The hash is that of Spark (``execution.answers``).
+    """
+    parts = []
+    for text, kind in zip(texts, types, strict=True):
+        parts.append(f"COALESCE('{kind}:' || LENGTH({text}) || ':' || {text}, '{kind}:N')")
+    return f"UNHEX(LEFT(SHA256(CONCAT('{IDENTITY_VERSION};', {', '.join(parts)})), 32))"
+
+
 def encoded(value: Scalar) -> str:
     """Return SQL that encodes a value of any type as a string without loss.  ``storage.ledger`` decodes the string."""
     text = render.scalar(value)

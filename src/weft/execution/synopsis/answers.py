@@ -14,12 +14,12 @@ from weft.algebra.schema import DataType
 from weft.catalog.records import QueryRecord
 from weft.execution.spark_runner import too_many
 from weft.execution.synopsis.evaluating import Step
+from weft.planning.plan import hash_in_duckdb
 from weft.planning.synopsis_events import ANSWER, VALUES, FormulaEvents
 from weft.storage.ledger import ledger_schema
 from weft.storage.temporal_sql import temporal_sql
 
 LEDGER_COLUMNS: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
-_VERSION: Final = "1"
 
 
 def ledger_rows(
@@ -61,7 +61,8 @@ def _values(part: FormulaEvents, answers: str, after: int | None, *, counted: bo
 
 def _as_stored(types: list[DataType], query_id: int) -> str:
     texts = [_stored(f"b.o{number}", type_) for number, type_ in enumerate(types, 1)]
-    rows = f'SELECT first_at, {_hash(texts, types)} AS row_hash, [{", ".join(texts)}] AS "row" FROM answers AS b'
+    row = f'{hash_in_duckdb(texts, types)} AS row_hash, [{", ".join(texts)}] AS "row"'
+    rows = f"SELECT first_at, {row} FROM answers AS b"
     return (
         f"SELECT CAST({query_id} AS BIGINT) AS query_id, MIN(first_at) AS first_at, row_hash, "
         f'ANY_VALUE("row") AS "row" FROM ({rows}) AS given GROUP BY row_hash'
@@ -82,10 +83,3 @@ def _stored(value: str, type_: DataType) -> str:
             return f"CASE WHEN {value} = 0 THEN '0.0' ELSE CAST(CAST({value} AS {type_}) AS STRING) END"
         case _:
             return f"CAST(CAST({value} AS {type_}) AS STRING)"
-
-
-def _hash(texts: list[str], types: list[DataType]) -> str:
-    parts = []
-    for text, type_ in zip(texts, types, strict=True):
-        parts.append(f"COALESCE('{type_}:' || LENGTH({text}) || ':' || {text}, '{type_}:N')")
-    return f"UNHEX(SUBSTRING(SHA256(CONCAT('{_VERSION};', {', '.join(parts)})), 1, 32))"

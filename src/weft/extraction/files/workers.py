@@ -25,9 +25,9 @@ _threads: int | None = None
 
 
 def use_one_thread() -> None:
-    """Let the pools of this process have one thread, because a process for each processor reads beside it.
+    """Use one thread in the pools of this process.  Each processor of the machine has such a process.
 
-    Their DuckDBs share the memory that those of one process may use.
+    The DuckDBs of these processes share the memory that the DuckDBs of one process may use.
     """
     global _threads
     _threads = 1

@@ -147,7 +147,7 @@ def _synopses(weft: Weft, engine: str) -> Iterator[EngineTime]:
 
 def _ticked(weft: Weft, now: int) -> int:
     outcomes = weft.tick(now=now).reports[-1].outcomes
-    failed = [f"{each.query.name}: {each.reason}" for each in outcomes if each.reason]
+    failed = [f"{each.query.name}: {each.reason}" for each in outcomes if each.failed]
     if failed:
         raise ExecutionError("; ".join(failed))
     return sum(each.rows for each in outcomes)

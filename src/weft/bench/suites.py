@@ -141,7 +141,7 @@ def _tick(weft: Weft, times: QueryTimes, now: int, measured: int) -> None:
     before = time.perf_counter()
     outcomes = weft.tick(times.query, now=now).reports[-1].outcomes
     seconds = time.perf_counter() - before
-    failed = [each.reason for each in outcomes if each.reason]
+    failed = [each.reason for each in outcomes if each.failed]
     if failed:
         raise ExecutionError(f"{times.query}: {failed[0]}")
     if measured > 0:

@@ -59,7 +59,7 @@ def tick(
                 print_tick(weft, report)
             _print_deliveries(ticked.delivered)
             echo(f"in {time.monotonic() - began:.1f} s")
-    if any(_failed(each) for report in ticked.reports for each in report.own):
+    if any(each.failed for report in ticked.reports for each in report.own):
         raise typer.Exit(1)
 
 
@@ -78,8 +78,8 @@ def print_tick(weft: Weft, report: TickReport) -> None:
     shown: Sequence[QueryOutcome] = report.own
     counted: Sequence[QueryOutcome] = ()
     if report.queries > _LINES:
-        ordered = sorted(report.own, key=lambda each: (not _failed(each), -each.rows))
-        listed = min(_LINES, sum(1 for each in ordered if _failed(each) or each.rows))
+        ordered = sorted(report.own, key=lambda each: (not each.failed, -each.rows))
+        listed = min(_LINES, sum(1 for each in ordered if each.failed or each.rows))
         shown, counted = ordered[:listed], ordered[listed:]
     rows = [
         (each.query.name, instant(each.tau, "the start"), f"{each.rows:,}", _remark(each, timely)) for each in shown
@@ -119,13 +119,9 @@ def _remark(each: QueryOutcome, timely: Mapping[int, bool | None]) -> str:
     when = next_by_time(each)
     if when is not None:
         return f"{why}; next due {instant(when)}"
-    if _failed(each) or (timely[each.query.query_id] and each.next_due is None):
+    if each.failed or (timely[each.query.query_id] and each.next_due is None):
         return why
     return f"{why}; no answer is due by time alone" if why else "no answer is due by time alone"
-
-
-def _failed(each: QueryOutcome) -> bool:
-    return each.query.state == "failed"
 
 
 def _print_deliveries(deliveries: Sequence[Delivered] | None) -> None:
@@ -172,7 +168,7 @@ def keep_ticking(weft: Weft, stop: Stop, pace_us: int, json: bool) -> None:
             new = ", ".join(f"{each.query.name} +{each.rows:,}" for each in news[:_LINES])
             if rest := news[_LINES:]:
                 new += f", {_queries(len(rest), more=True)} +{sum(each.rows for each in rest):,}"
-            failed = [each for each in report.own if _failed(each)]
+            failed = [each for each in report.own if each.failed]
             echo(f"{instant(report.t)}  tick {report.tick_id}: {new or 'nothing new'}")
             for each in failed:
                 echo(f"  {each.query.name} {plain(each.reason or '')}", style="yellow")

@@ -39,7 +39,7 @@ def _outcome(each: QueryOutcome, timely: Mapping[int, bool | None]) -> Fields:
         "to": iso(each.t),
         "rows": each.rows,
         "reason": each.reason,
-        "failed": each.query.state == "failed",
+        "failed": each.failed,
         "next_by_time": iso(next_by_time(each)),
         "time_alone": timely[each.query.query_id],
     }

@@ -42,6 +42,11 @@ class QueryOutcome(Brief):
     reason: str | None
     next_due: int | None
 
+    @property
+    def failed(self) -> bool:
+        """Whether the tick set the query aside. ``reason`` is then the reason for that."""
+        return self.query.state == "failed"
+
     def _brief(self) -> str:
         return f"{self.query.name} at {format_instant(self.t)}: {self.rows:,} new" + (
             f", {self.reason}" if self.reason else ""

@@ -15,9 +15,9 @@ import pyarrow as pa
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import MICROSECOND, minus
 from weft.derivation.recursion import DEPTH, ROUND
-from weft.errors import ExecutionError, LimitExceeded
+from weft.errors import LimitExceeded
 from weft.execution.engines import choosing
-from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, duckdb_engine
+from weft.execution.engines.duckdb import DuckdbEngine, DuckdbFailed, duckdb_engine, duckdb_failures
 from weft.execution.engines.spark import SparkEngine
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
@@ -79,13 +79,11 @@ def all_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> tuple[pa.
     """
     if views.small and _is_local(plan, views):
         try:
-            with duckdb_engine(2, choosing.BOUNDS.steps) as engine:
+            with duckdb_failures(), duckdb_engine(2, choosing.BOUNDS.steps) as engine:
                 give(engine, views)
                 return results(engine, plan, fixpoint(engine, plan, reader.deepest))
-        except LimitExceeded:
-            raise
-        except (BeyondBounds, ExecutionError):
-            pass  # Spark computes a result where DuckDB raises an error, such as an overflow
+        except DuckdbFailed:
+            pass
     views.register()
     found = fixpoint(SparkEngine(reader.spark, probing=True), plan, reader.deepest)
     return reader.keep(reader.spark.sql(found.rows)), reader.spark.sql(found.last)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.execution.driver_reader import count_text, rows_of
+from weft.instants import LAST_INSTANT
 from weft.storage.data_files import count_rows
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 
 
 @dataclass(frozen=True)
@@ -94,4 +96,4 @@ def rows_after(files: Iterable[DataFile], column: str, after: int | None, most: 
     limit = rows_of(some)
     if after is None or limit <= most:
         return limit
-    return sum(count_rows(file, column, after) for file in some)
+    return sum(count_rows(file, Slice(column, after + 1, LAST_INSTANT)) for file in some)

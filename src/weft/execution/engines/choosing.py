@@ -33,6 +33,8 @@ class EngineBounds:
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations
     - ``loaded``: bytes of the files of a load
+    - ``touched``: touched rows of a recursion with which a tick always continues the stored rows
+    - ``kept``: with more, all rows are derived again if more than one in ``kept`` stored rows is touched
     """
 
     history: int = 10_000_000
@@ -43,6 +45,8 @@ class EngineBounds:
     loaded: int = 1 << 30
     again: int = 20_000
     share: int = 8
+    touched: int = 1_000
+    kept: int = 4
 
 
 BOUNDS: Final = EngineBounds()

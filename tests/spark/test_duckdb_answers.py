@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,9 +13,12 @@ import pytest
 
 from replayed import DAY, HOUR, START, ledger_rows, load, replay_home
 from weft.algebra.schema import DataType
+from weft.errors import ExecutionError
 from weft.execution import driver_reader, duckdb_answers
 from weft.execution.driver_reader import NOTHING, ReadBounds
 from weft.execution.duckdb_answers import LargeAnswers
+from weft.execution.engines import choosing
+from weft.storage.temporal_sql import TemporalSql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +36,13 @@ QUERIES = {
     "window": "SELECT a.x FROM m a WHERE a.ts BETWEEN NOW() - INTERVAL 2 HOURS AND NOW() - INTERVAL 1 HOUR",
     "one": "SELECT k, d FROM m WHERE n = 0 AND k LIKE 'a%'",
     "other": "SELECT k, d FROM m WHERE n = -1 AND k LIKE 'a%'",
+    "hours": "SELECT a.k, a.n FROM m a WHERE a.ts > NOW() - INTERVAL 90 MINUTES",
+    "days": "SELECT a.k, a.n FROM m a WHERE a.ts > NOW() - INTERVAL 2 DAYS",
+    "moment": "SELECT a.k, a.n FROM m a WHERE a.ts > NOW() - INTERVAL 1 MICROSECOND",
     "null": "SELECT x, k FROM m WHERE k IS NULL",
     "listed": r"SELECT k, n FROM m WHERE n IN (7, -1) AND k NOT IN ('a', '%_\\\'\"`')",
 }
-"""``one`` and ``other`` share a plan, and a parameter table."""
+"""``one`` and ``other`` share a plan and a parameter table, and so do ``hours``, ``days`` and ``moment``."""
 BY_SPARK = {
     "double": "SELECT f, k FROM m",
     "pattern": "SELECT k FROM m WHERE k RLIKE '^a'",
@@ -104,6 +110,27 @@ def test_duckdb_delivers_what_spark_delivers(spark: SparkSession, tmp_path: Path
     assert small.ledger == [row for row in wanted.ledger if row[0] <= len(QUERIES)]
     assert all(isinstance(each, pa.Table) for each in small.made)
     assert sum(each.num_rows for each in small.made if isinstance(each, pa.Table)) >= len(small.ledger)
+
+
+def test_spark_repeats_what_duckdb_cannot_finish(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = {name: QUERIES[name] for name in ("every", "old", "one", "other")}
+    wanted = Home(tmp_path / "spark", spark, NOTHING, queries)
+    whole = replace(NOTHING, large=1_000_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(choosing, "BOUNDS", replace(choosing.BOUNDS, steps=len(wanted.ledger) // 4))
+        many = Home(tmp_path / "many", spark, whole, queries)
+    assert many.ledger == wanted.ledger
+    assert None in many.made, "there are more answers than the bound"
+
+    def exhausted(_: TemporalSql, __: str) -> Iterator[pa.RecordBatch]:
+        raise ExecutionError("the rows cannot be computed: Out of Memory Error")
+
+    monkeypatch.setattr(TemporalSql, "batches", exhausted)
+    unwritten = Home(tmp_path / "unwritten", spark, whole, queries)
+    assert unwritten.ledger == wanted.ledger
+    assert None not in unwritten.made, "DuckDB fails when it writes"
 
 
 def test_what_may_differ_stays_with_spark(spark: SparkSession, tmp_path: Path) -> None:

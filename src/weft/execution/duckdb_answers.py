@@ -5,12 +5,14 @@
   reads the tables' files, keeps each row once, and sorts the rows. A commit streams the rows into files. What does not
   fit into DuckDB's memory is on disk.
 
-``planning.state_engine`` decides which expressions are the same. Spark computes all others, and whatever fails here.
+``planning.state_engine`` decides which expressions are the same. Spark computes all others, what fails here, and a
+window with more than ``EngineBounds.steps`` new answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -19,8 +21,9 @@ import pyarrow.compute as pc
 
 from weft.algebra.scalar import ColumnRef
 from weft.derivation.stateful import states
-from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import DriverReader, rows_of
+from weft.execution.engines import choosing
+from weft.execution.engines.duckdb import BeyondBounds, DuckdbFailed, duckdb_failures
 from weft.execution.executor_files import row_groups
 from weft.execution.groups import Crowd, Group
 from weft.execution.guarded import MOST_ROWS
@@ -64,9 +67,10 @@ class LargeAnswers:
         return replace(self, omitted=self.omitted.union(queries))
 
     def written(self, form: FileForm, tick_id: int) -> list[NewFile]:
-        """Write the answers into files of about a million rows."""
+        """Write the answers into files of about a million rows. Raise DuckdbFailed if DuckDB fails."""
         pieces = row_groups(self._batches(tick_id))
-        return [form.write(_of_one_file(first, pieces)) for first in pieces]
+        with duckdb_failures():
+            return [form.write(_of_one_file(first, pieces)) for first in pieces]
 
     def _batches(self, tick_id: int) -> Iterator[pa.RecordBatch]:
         kept = sorted(self.begins.keys() - self.omitted)
@@ -109,24 +113,25 @@ def goes_to_duckdb(reader: DriverReader, group: Group) -> bool:
 def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> LargeAnswers | None:
     """Compute new answers over whole tables. The tables of DuckDB exist until the reader is released.
 
-    ``known`` has the query IDs and hashes of all answers that the queries already have. Return None if DuckDB cannot
-    compute the new ones, as after an overflow. Spark then repeats the computation.
+    ``known`` has the query IDs and hashes of all answers that the queries already have. Return None if DuckDB fails, or
+    if there are more than ``EngineBounds.steps`` new answers. Spark then repeats the computation.
     """
     try:
-        sql = reader.opened.enter_context(temporal_sql())
-        sql.table(_ANSWERS, _EMPTY)
-        sql.given(_KNOWN, known)
-        _copy_tables(reader, sql, groups)
-        for number, group in enumerate(groups):
-            _add(sql, number, group)
-        text = (
-            "SELECT query_id, count(*) AS n, min(first_at) AS first, max(first_at) AS last, min(rowid) AS begins "
-            f"FROM {quoted(_ANSWERS)} GROUP BY query_id"
-        )
-        counted = sql.rows(text)
-    except LimitExceeded:
-        raise
-    except ExecutionError:
+        with duckdb_failures(), ExitStack() as opened:
+            sql = opened.enter_context(temporal_sql())
+            sql.table(_ANSWERS, _EMPTY)
+            sql.given(_KNOWN, known)
+            _copy_tables(reader, sql, groups)
+            left = choosing.BOUNDS.steps
+            for number, group in enumerate(groups):
+                left -= _add(sql, number, group, left)
+            text = (
+                "SELECT query_id, count(*) AS n, min(first_at) AS first, max(first_at) AS last, min(rowid) AS begins "
+                f"FROM {quoted(_ANSWERS)} GROUP BY query_id"
+            )
+            counted = sql.rows(text)
+            reader.opened.enter_context(opened.pop_all())
+    except DuckdbFailed:
         return None
     first, last = (counted.column(name).cast(pa.int64()).to_pylist() for name in ("first", "last"))
     ids, numbers, begins = (counted.column(name).to_pylist() for name in ("query_id", "n", "begins"))
@@ -160,15 +165,21 @@ def _copy_tables(reader: Reader, sql: TemporalSql, groups: Sequence[Group]) -> N
             sql.view(view, f"SELECT * FROM {quoted(f'copy of {name}')}")
 
 
-def _add(sql: TemporalSql, number: int, group: Group) -> None:
+def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:
+    """Add the new answers of a group, and return their number. Raise BeyondBounds if there are more than ``most``."""
     branches = group.branches()
     if len(group.members) > 1:
         _give_parameters(sql, group, number, parameters(group, group.table))
-    if branches:
-        order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
-        same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
-        new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
-        sql.insert(_ANSWERS, f"SELECT query_id, first_at, row_hash, row FROM ({new}) AS new ORDER BY {order}")
+    if not branches:
+        return 0
+    order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
+    same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
+    new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
+    new = f"SELECT query_id, first_at, row_hash, row FROM ({new} LIMIT {most + 1}) AS new ORDER BY {order}"
+    added = sql.insert(_ANSWERS, new)
+    if added > most:
+        raise BeyondBounds(f"the queries have more than {choosing.BOUNDS.steps:,} new answers")
+    return added
 
 
 def small_answers(work: Work, views: TempViews) -> pa.Table | None:
@@ -183,7 +194,7 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
     if not work:
         return schema.empty_table()
     try:
-        with temporal_sql(1) as sql:
+        with duckdb_failures(), temporal_sql(1) as sql:
             for view, rows in views.local.items():
                 sql.given(f"rows of {view}", rows.table(views.columns))
                 # DuckDB counts the rows of tables only, and would join others by any condition.
@@ -193,9 +204,7 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)
                     _give_parameters(sql, group, number, given)
             found = sql.rows(" UNION ALL ".join(_answers(*each, most=MOST_ROWS) for each in work))
-    except LimitExceeded:
-        raise
-    except (ExecutionError, ValueError, pa.ArrowException):
+    except DuckdbFailed:
         return None
     many = (pc.sum(found.column("copies")).as_py() or 0) > MOST_ROWS
     return None if many else conformed(found.drop_columns(["copies"]), schema)

@@ -267,18 +267,18 @@ class Reader:
         return local
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
-        table = self.tables[name]
+        spark, table = self.spark, self.tables[name]
         names = None if columns is None else {*columns, table.schema.start}
         shown = list(map(quoted, spark_schema(table.schema, names).names))
         if not isinstance(table, ResultsTable):
             if not table.tracked:
-                return stored_frame(self.spark, table.schema, files, names)
-            return recorded_periods(stored_frame(self.spark, table.stored, files), table).select(*shown)
+                return stored_frame(spark, table.schema, files, names)
+            return recorded_periods(stored_frame(spark, table.stored, files), table).select(*shown)
         for file in files:
             check_data_file(file)
         if not files:
-            return _empty(self.spark, spark_schema(table.schema, names))
-        return typed_answers(self.spark, files, table).select(*shown)
+            return _empty(spark, spark_schema(table.schema, names))
+        return typed_answers(spark, files, table).select(*shown)
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:

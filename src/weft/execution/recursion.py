@@ -15,9 +15,9 @@ import pyarrow as pa
 from weft.algebra.relation import Recursive, StateSchema
 from weft.algebra.scalar import MICROSECOND, minus
 from weft.derivation.recursion import DEPTH, ROUND
-from weft.errors import ExecutionError, LimitExceeded
+from weft.errors import LimitExceeded
 from weft.execution.engines import choosing
-from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, duckdb_engine
+from weft.execution.engines.duckdb import BeyondBounds, DuckdbEngine, DuckdbFailed, duckdb_engine, duckdb_failures
 from weft.execution.engines.spark import SparkEngine
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
@@ -59,6 +59,9 @@ class Rounds(Protocol):
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a query."""
 
+    def size(self, name: str) -> int | None:
+        """Return the number of rows of a table, or None if it is unknown."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -79,13 +82,11 @@ def all_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> tuple[pa.
     """
     if views.small and _is_local(plan, views):
         try:
-            with duckdb_engine(2, choosing.BOUNDS.steps) as engine:
+            with duckdb_failures(), duckdb_engine(2, choosing.BOUNDS.steps) as engine:
                 give(engine, views)
                 return results(engine, plan, fixpoint(engine, plan, reader.deepest))
-        except LimitExceeded:
-            raise
-        except (BeyondBounds, ExecutionError):
-            pass  # Spark computes a result where DuckDB raises an error, such as an overflow
+        except DuckdbFailed:
+            pass
     views.register()
     found = fixpoint(SparkEngine(reader.spark, probing=True), plan, reader.deepest)
     return reader.keep(reader.spark.sql(found.rows)), reader.spark.sql(found.last)
@@ -120,7 +121,7 @@ def continued(engine: Rounds, plan: ContinuedRecursion, deepest: int, read: Read
     """Compute the rounds that continue the rows in the table ``plan.stored``, and return SQL for what they derive.
 
     The table ``plan.touched`` then has the stored rows that are no longer valid. Raise TooDeep as ``fixpoint`` does,
-    also if only a stored depth is too great.
+    also if only a stored depth is too great. Raise BeyondBounds if it costs less to derive all rows again.
     """
     keys = _touched(engine, plan, read)
     named = touched_keys(plan, keys)
@@ -161,6 +162,7 @@ def _touched(engine: Rounds, plan: ContinuedRecursion, read: Read) -> pa.Table:
         news = f"SELECT s.* FROM {plan.stored} AS s SEMI JOIN ({found}) AS o ON {met}"
         if not engine.table(tables[-1], f"SELECT s.* FROM ({news}) AS s ANTI JOIN {plan.touched} AS o ON {met}"):
             break
+        _require_few(sum(engine.size(each) or 0 for each in tables), engine.size(plan.stored))
         engine.view(plan.touched, " UNION ALL ".join(f"SELECT * FROM {each}" for each in tables))
         engine.view(plan.last_round, f"SELECT * FROM {tables[-1]}")
         if plan.steps:
@@ -171,6 +173,12 @@ def _touched(engine: Rounds, plan: ContinuedRecursion, read: Read) -> pa.Table:
     else:
         engine.view(plan.kept, f"SELECT * FROM {plan.stored}")
     return engine.rows(" UNION ".join(keys))
+
+
+def _require_few(touched: int, stored: int | None) -> None:
+    bounds = choosing.BOUNDS
+    if stored is not None and touched > max(bounds.touched, stored / bounds.kept):
+        raise BeyondBounds(f"{touched:,} of {stored:,} stored rows are touched")
 
 
 def touched_keys(plan: ContinuedRecursion, rows: pa.Table) -> Keys:

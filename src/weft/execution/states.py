@@ -8,7 +8,7 @@ driver's memory, DuckDB computes the rows without a Spark job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -20,8 +20,8 @@ from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Win
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals, computed
 from weft.derivation.stateful import states
-from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.driver_reader import DriverReader, LocalRows
+from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, MOST_ROWS, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
@@ -35,7 +35,8 @@ from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.first_rows import first_rows
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
-from weft.planning.state_engine import same_in_duckdb
+from weft.planning.state_causes import all_states
+from weft.planning.state_engine import branch_same_in_duckdb, same_in_duckdb
 from weft.planning.state_plan import (
     NO_KEY,
     Keys,
@@ -88,8 +89,8 @@ class StateReader:
         """Return the views of branches."""
         branches = tuple(branches)
         read = [state for branch in branches for state in states(branch.event.relation)]
-        if read and self.reader.session is None:
-            raise SparkNeeded  # a state must not be continued twice
+        if read and self.reader.session is None and not _by_duckdb_alone(branches):
+            raise SparkNeeded  # with a session, the computation begins again, and computes all states again
         return self._views(columns_read(branches), read, self.reader.driver, "")
 
     def _inputs(self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema]) -> TempViews:
@@ -116,14 +117,26 @@ class StateReader:
         return rows.inside(slices_between(same, *window_of(state))[state.name])
 
     def _read(self, state: StateSchema, same: Sequence[Access], vias: Mapping[str, Rows]) -> Rows:
-        continued = self._continued(state)
-        if continued is not None and (rows := continued.read(same, vias)) is not None:
+        rows = self._of_continued(state, lambda continued: continued.read(same, vias))
+        if rows is not None:
             return rows
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
         parts = [(vias[path.via.view], path.via_column) for path in same if isinstance(path, Lookup)]
         return self._looked_up(state, groups, parts)
+
+    def _of_continued(self, state: StateSchema, read: Callable[[Continued], Rows | None]) -> Rows | None:
+        """Return what ``read`` finds in the continued state, or None. If DuckDB fails, the tables give all rows."""
+        continued = self._continued(state)
+        if continued is None:
+            return None
+        try:
+            with duckdb_failures():
+                return read(continued)
+        except DuckdbFailed:
+            self.continued[state.name] = whole = self._begun(state)
+            return read(whole)
 
     def _continued(self, state: StateSchema) -> Continued | None:
         """Return the state as one that continues what the last tick stored, or None if this is impossible."""
@@ -146,15 +159,17 @@ class StateReader:
             stored = None
         if stored is None and tau is not None and store.has_later(name, tau):
             return None  # another query of the state ticks more often, and its totals remain
-        made = _CONTINUED[type(state.operator)](state, self.reader)
+        made = self._made(state)
         if stored is None and not isinstance(made, StoredRecursion):
             stored = self._stored_before(made, store, name, files)
         if stored is None or not self._continue(made, stored):
-            stored = None
-            self._begin(made)
+            stored, made = None, self._begun(state)
         if t < NEVER:
             self._store(store, name, made, stored, files)
         return made
+
+    def _made(self, state: StateSchema) -> Continued:
+        return _CONTINUED[type(state.operator)](state, self.reader)
 
     def _store(
         self,
@@ -166,7 +181,8 @@ class StateReader:
     ) -> None:
         _, t = window_of(made.state)
         if made.changed is not None:
-            store.write(name, t, made.changed, files, stored, made.added_up)
+            with suppress(DuckdbFailed), duckdb_failures():  # the next tick computes what is not stored
+                store.write(name, t, made.changed, files, stored, made.added_up)
         elif stored is not None:
             store.advance(name, stored, t, files)
         else:
@@ -189,18 +205,21 @@ class StateReader:
         rows = found if isinstance(found, pa.Table) else collected(found, MOST_GROUPS)
         if rows is None:
             return None
-        store.write(name, tau, rows.cast(made.stored), files, None, made.added_up)
+        with suppress(DuckdbFailed), duckdb_failures():
+            store.write(name, tau, rows.cast(made.stored), files, None, made.added_up)
         return store.totals(name, tau, files)
 
-    def _begin(self, made: Continued) -> None:
-        """Compute all rows from the tables."""
+    def _begun(self, state: StateSchema) -> Continued:
+        """Return the state with all rows, which are computed from the tables."""
+        made = self._made(state)
         if isinstance(made, StoredRecursion):
-            plan = recursion_plan(made.state)
+            plan = recursion_plan(state)
             made.all_rows(plan, self._tables(plan))
         elif isinstance(made, Totals):
             self._all_groups(made)
         else:
             self._last_rows(made)
+        return made
 
     def _tables(self, plan: RecursionPlan) -> TempViews:
         driver = self.reader.driver.for_rounds if same_in_duckdb(plan.state) else self.reader.driver
@@ -228,10 +247,17 @@ class StateReader:
         return self._computed(state, partial(text, plan), schema, views, whole=True)
 
     def _continue(self, made: Continued, stored: StoredTotals) -> bool:
-        """Compute what changes from the stored rows. Return False if the changes are too many."""
+        """Compute what changes from the stored rows. Return False if the changes are too many, or if DuckDB fails."""
         state = since(made.state, instant(stored.at))
-        if not isinstance(made, StoredRecursion):
-            return self._changed_groups(made, state, stored)
+        try:
+            with duckdb_failures():
+                if isinstance(made, StoredRecursion):
+                    return self._changed_rows(made, state, stored)
+                return self._changed_groups(made, state, stored)
+        except DuckdbFailed:
+            return False
+
+    def _changed_rows(self, made: StoredRecursion, state: StateSchema, stored: StoredTotals) -> bool:
         plan = continued_recursion(state)
         assert plan is not None
 
@@ -345,7 +371,11 @@ class StateReader:
         partitions = None
         if keys is not None and isinstance(given, pa.Table):
             partitions = given.rename_columns([f"p{place + 1}" for place in keys.places])
-        return {first.view: totals.first(first, partitions)}
+        try:
+            with duckdb_failures():
+                return {first.view: totals.first(first, partitions)}
+        except DuckdbFailed:
+            return {}
 
     def _computed(
         self,
@@ -374,15 +404,20 @@ class StateReader:
             return self.reader.keep(spark.sql(in_spark))
 
 
+def _by_duckdb_alone(branches: Sequence[Branch]) -> bool:
+    """Return whether DuckDB computes the branches, and all states that they need, as Spark does."""
+    needed = (state for branch in branches for state in all_states(branch.event.relation))
+    return all(map(branch_same_in_duckdb, branches)) and all(map(same_in_duckdb, needed))
+
+
 def _by_duckdb(text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
     """Return None if the result has too many rows, or if DuckDB cannot compute it, as after an overflow."""
     bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
     given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
     try:
-        rows = computed(bounded, schema, **given)
-    except LimitExceeded:
-        raise
-    except (ExecutionError, ValueError):
+        with duckdb_failures():
+            rows = computed(bounded, schema, **given)
+    except DuckdbFailed:
         return None
     return rows if rows.num_rows <= MOST_ROWS else None
 

@@ -25,7 +25,7 @@ from weft.arrangement.state_store import MOST_GROUPS, computed
 from weft.derivation.recursion import DEPTH, ROUND
 from weft.execution.driver_reader import LocalRows
 from weft.execution.engines import choosing
-from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
+from weft.execution.engines.duckdb import duckdb_engine
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.recursion import TooDeep, all_rows, continued, give, last_schema, results, with_periods
@@ -34,7 +34,7 @@ from weft.execution.totals import look_up_keys
 from weft.period_sql.notation import VALID_TIME, conjunction, listed, same
 from weft.planning.recursion_plan import ContinuedRecursion, Derived, RecursionPlan, tables_read
 from weft.storage.columns import conformed, stored_schema
-from weft.storage.temporal_sql import BeyondRange, temporal_sql
+from weft.storage.temporal_sql import temporal_sql
 
 Inputs = Callable[[Sequence[Access], Mapping[str, Rows]], TempViews]
 """Reads the relations of access paths. The mapping has the relations that are in memory."""
@@ -69,11 +69,15 @@ class StoredRecursion:
         self.changed = None if found is None else _signed(found.cast(last_schema(self.state)), 1)
 
     def continue_(self, plan: ContinuedRecursion, stored: pa.Table, inputs: Inputs) -> bool:
-        """Derive the rows that change from the stored rows. Return False if DuckDB cannot do so within its bounds."""
+        """Derive the rows that change from the stored rows. Return False if the inputs are not in the driver's memory,
+        or if a stored depth exceeds the limit.
+
+        Raise BeyondBounds or ExecutionError if DuckDB fails.
+        """
         base = self.added_up(stored).drop_columns([SIGN]).cast(last_schema(self.state))
         try:
             self.news, last, self.touched = _changes(plan, base, inputs, self.reader.deepest)
-        except (TooDeep, NotSmall, BeyondBounds, BeyondRange):
+        except (TooDeep, NotSmall):
             return False
         self.base, self.continued = base, plan
         changed = self.added_up(pa.concat_tables([_signed(self.touched, -1), _signed(last, 1)]))

@@ -24,11 +24,11 @@ from weft.algebra.relation import (
     WindowFunction,
 )
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar, children
-from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType, TableSchema
+from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, INTERVAL, STRING, TIMESTAMP, DataType, TableSchema
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
-from weft.planning.plan import Branch
+from weft.planning.plan import PARAMETERS, Branch
 from weft.sql.dialects.duckdb_dialect import unlike, with_operators
 
 MOST_WHOLE: Final = 20_000
@@ -113,8 +113,8 @@ def _same_scalar(scalar: Scalar, *, rewritten: bool) -> bool:
 def _as_written(scalar: Scalar) -> bool:
     """Return whether DuckDB reads the expression's text as Spark does."""
     match scalar:
-        case ColumnRef(type=type):
-            return _is_plain(type)
+        case ColumnRef(scan=scan, type=type):
+            return _is_plain(type) or (scan == PARAMETERS and type == INTERVAL)
         case Literal():
             return True
         case Call(name="like", args=(text, Literal())):
@@ -129,6 +129,8 @@ def _as_written(scalar: Scalar) -> bool:
             return all(known) and all(map(_as_written, args))
         case Call(name=name, args=args):
             return name not in ("like", "*") and name not in _REWRITTEN and all(map(_as_written, args))
+        case Cast(arg=Literal(value=None), type=type):  # the other side of an outer join
+            return _is_plain(type)
         case Cast(arg=arg, type=DataType(name="STRING")) if arg.type in (DATE, TIMESTAMP):
             # The engines write years before 1 and after 9999 differently. A column has none.
             return isinstance(arg, ColumnRef)

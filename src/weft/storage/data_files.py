@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from weft.catalog.records import TS
 from weft.errors import AttachedFileGone, FilesRemoved, StorageError
-from weft.instants import LAST_INSTANT
 from weft.storage.attached import COLUMN, Attached, read_instants, with_instants
 from weft.storage.delta_log import RESTORE_HINT, DataFile, check_parquet, names_file
 from weft.storage.slices import Slice
@@ -250,19 +249,17 @@ def _form() -> ds.ParquetFileFormat:
     return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
 
 
-def count_rows(file: DataFile, column: str, after: int) -> int:
-    """Return the number of rows of a file whose instant in ``column`` is later than ``after`` (µs UTC).
+def count_rows(file: DataFile, part: Slice) -> int:
+    """Return the number of rows of a file in a slice of instants.
 
     Raise StorageError if the file is missing or damaged.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from weft.storage.columns import INSTANT
 
-    later = pc.field(column) > pa.scalar(after, INSTANT)
-    part = Slice(column, after + 1, LAST_INSTANT)
-    return sum(batch.num_rows for batch in file_batches(file, pa.schema([(column, INSTANT)]), later, part=part))
+    schema = pa.schema([(part.column, INSTANT)])
+    return sum(batch.num_rows for batch in file_batches(file, schema, part.condition, part=part))
 
 
 def file_batches(

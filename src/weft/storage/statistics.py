@@ -20,7 +20,8 @@ from weft.storage.columns import INSTANT
 COLUMNS_PROPERTY: Final = "delta.dataSkippingStatsColumns"
 """The property of a Delta table that lists the columns with statistics."""
 
-_LOST_MICROSECONDS: Final = 999
+LOST_MICROSECONDS: Final = 999
+"""The most microseconds by which the log rounds an instant down."""
 _NAME: Final = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
 
 
@@ -108,7 +109,7 @@ def micros_in_bounds(actions: pa.Table) -> pa.Table:
         if pa.types.is_timestamp(field.type):
             instants = actions.column(number).cast(INSTANT).cast(pa.int64())
             if field.name.startswith("max."):
-                instants = pc.add(instants, _LOST_MICROSECONDS)
+                instants = pc.add(instants, LOST_MICROSECONDS)
             actions = actions.set_column(number, field.name, instants)
     return actions
 
@@ -124,7 +125,7 @@ def parse_statistics(text: str | None, instants: Collection[str]) -> tuple[int |
     """
     stats = json.loads(text or "{}")
     bounds: list[dict[str, Any]] = []
-    for part, lost in (("minValues", 0), ("maxValues", _LOST_MICROSECONDS)):
+    for part, lost in (("minValues", 0), ("maxValues", LOST_MICROSECONDS)):
         values: dict[str, Any] = {}
         for name, value in (stats.get(part) or {}).items():
             if name in instants:

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     import duckdb
 
 
-class BeyondRange(ExecutionError):
-    """A value does not fit into the type that DuckDB has for it, or DuckDB cannot convert it."""
-
-
 _PLAIN = pa.timestamp("us")
 _INTERRUPTED = "Query interrupted"
 """The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
@@ -84,9 +80,9 @@ class TemporalSql:
         """Do what ``table`` does, without the bounds of a subclass."""
         return int(self.one(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} AS {sql}"))
 
-    def insert(self, name: str, sql: str) -> None:
-        """Add the rows of a rendered query to a table, in their order. Raise ExecutionError if the query fails."""
-        self._run(f"INSERT INTO {quoted(name)} {sql}")
+    def insert(self, name: str, sql: str) -> int:
+        """Add the rows of a rendered query to a table, in their order. Return their number. Raise ExecutionError."""
+        return int(self.one(f"INSERT INTO {quoted(name)} {sql}"))
 
     def drop(self, name: str) -> None:
         """Drop a table."""
@@ -172,9 +168,7 @@ def _execution_errors() -> Iterator[None]:
         raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
-        beyond = isinstance(error, (duckdb.OutOfRangeException, duckdb.ConversionException))
-        message = f"the rows cannot be computed: {str(error).splitlines()[0]}"
-        raise (BeyondRange if beyond else ExecutionError)(message) from error
+        raise ExecutionError(f"the rows cannot be computed: {str(error).splitlines()[0]}") from error
     except RuntimeError as error:
         if str(error) == _INTERRUPTED:
             raise KeyboardInterrupt from None

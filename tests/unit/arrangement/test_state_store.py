@@ -12,6 +12,8 @@ import pytest
 
 from weft.arrangement import state_store
 from weft.arrangement.state_store import Files, StateStore, StoredFiles, StoredTotals, among
+from weft.storage.columns import INSTANT
+from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.store import local_store
 
@@ -84,7 +86,7 @@ def test_totals_before_which_an_instant_was_corrected(tmp_path: Path, revised: i
     [
         ([("one", 5)], True),
         ([("one", 5), ("two", 100)], True),  # a later row
-        ([("one", 5), ("two", 99)], False),  # a late row
+        ([("one", 5), ("two", -900)], False),  # a late row
         ([("one", 5), ("two", None)], False),  # nobody knows
         ([("two", 5)], False),  # compacted, undone or purged
         ([], False),
@@ -92,6 +94,17 @@ def test_totals_before_which_an_instant_was_corrected(tmp_path: Path, revised: i
 )
 def test_totals_of_other_files(tmp_path: Path, least: list[tuple[str, int | None]], valid: bool) -> None:
     assert (stored(tmp_path).totals("s", 100, files(tmp_path, *least)) is not None) == valid
+
+
+@pytest.mark.parametrize(("instants", "valid"), [((100, 700), True), ((99, 700), False)])
+def test_rows_at_the_instant_of_the_totals_are_later(tmp_path: Path, instants: tuple[int, ...], valid: bool) -> None:
+    """The log rounds their instant down to a millisecond, so the file decides."""
+    rows = pa.table({"ts": pa.array(instants, INSTANT)})
+    new = FileForm(local_store(tmp_path), rows.schema, ("ts",)).write([rows])
+    late = DataFile(new.location, new.size, new.rows, {"ts": 0}, {"ts": 999})
+    known = files(tmp_path, ("one", 5))["msgs"].files
+    found = stored(tmp_path).totals("s", 100, {"msgs": StoredFiles("ts", [*known, late])})
+    assert (found is not None) == valid
 
 
 def test_totals_advance_without_being_written_again(tmp_path: Path) -> None:
@@ -104,7 +117,7 @@ def test_totals_advance_without_being_written_again(tmp_path: Path) -> None:
         assert before is not None
         assert (before.at, before.rows) == (at, ROWS)
     assert [path.name for path in (tmp_path / "states" / "s").glob("*.arrow")] == ["100.arrow"]
-    assert store.totals("s", 400, files(tmp_path, ("one", 5), ("two", 150), ("three", 250))) is None
+    assert store.totals("s", 400, files(tmp_path, ("one", 5), ("two", 150), ("three", -900))) is None
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:

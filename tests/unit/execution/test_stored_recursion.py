@@ -20,7 +20,7 @@ from weft.derivation.access_paths import in_reading_order
 from weft.derivation.lift import bound_state
 from weft.derivation.recursion import DEPTH
 from weft.execution.driver_reader import LocalRows
-from weft.execution.engines.duckdb import duckdb_engine
+from weft.execution.engines.duckdb import BeyondBounds, duckdb_engine
 from weft.execution.recursion import fixpoint, give, results, with_periods
 from weft.execution.stored_recursion import _changes
 from weft.execution.temp_views import Rows
@@ -164,3 +164,21 @@ def test_what_continues_stored_rows(step: str, duplicates: bool, seeds: range) -
             assert counts(rows, tau, t) == counts(from_tables(state, tables)[0], tau, t), (seed, tau, t)
             touched += more
     assert touched
+
+
+@pytest.mark.parametrize(("ended", "few"), [(18, True), (23, False), (90, False)])
+def test_all_rows_are_derived_again_if_many_are_touched(ended: int, few: bool) -> None:
+    """A chain of ten links gives 55 rows. All links of some chains end at once."""
+    ends = [at(5) if number < ended else None for number in range(90) for _ in range(10)]
+    rows = [(n + n // 10, n + n // 10 + 1, at(0), end) for n, end in enumerate(ends)]
+    names = ["src", "dst", "valid_from", "valid_to"]
+    schema = pa.schema(zip(names, [pa.int32(), pa.int32(), *[pa.timestamp("us", "UTC")] * 2], strict=True))
+    tables = {"links": pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)}
+    _, stored = from_tables(state_of(text_of(STEPS["one table"], False), 0, 2), tables)
+    state = state_of(text_of(STEPS["one table"], False), 2, LAST)
+    assert stored.num_rows == 90 * 55
+    if few:
+        assert from_stored(state, tables, stored)[2] == ended * 55
+    else:
+        with pytest.raises(BeyondBounds, match="are touched"):
+            from_stored(state, tables, stored)

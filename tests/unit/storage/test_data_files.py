@@ -91,9 +91,10 @@ def test_a_file_may_have_a_name_and_a_failed_write_leaves_none(store: Store) -> 
     )
 
 
-def test_rows_after_an_instant_are_counted(store: Store) -> None:
+def test_rows_of_a_slice_are_counted(store: Store) -> None:
     file = data_file(written(store, rows(5, 6, 7, 7)))
-    assert [count_rows(file, "ts", after) for after in (4, 5, 6, 7)] == [4, 3, 2, 0]
+    assert [count_rows(file, Slice("ts", low, 8)) for low in (5, 6, 7, 8)] == [4, 3, 2, 0]
+    assert [count_rows(file, Slice("ts", None, high)) for high in (5, 6, 8)] == [0, 1, 4]
 
 
 def test_rows_are_read_by_column_condition_and_batch(store: Store) -> None:

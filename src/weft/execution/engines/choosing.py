@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from weft.execution.driver_reader import count_text, rows_of
+from weft.instants import LAST_INSTANT
 from weft.storage.data_files import count_rows
 from weft.storage.delta_log import DataFile
+from weft.storage.slices import Slice
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class EngineBounds:
     - ``events``: new rows of the tables that synopses read in one tick
     - ``stored``: rows in the tables of the stored relations
     - ``loaded``: bytes of the files of a load
+    - ``touched``: touched rows of a recursion with which a tick always continues the stored rows
+    - ``kept``: with more, all rows are derived again if more than one in ``kept`` stored rows is touched
     """
 
     history: int = 10_000_000
@@ -41,6 +45,8 @@ class EngineBounds:
     loaded: int = 1 << 30
     again: int = 20_000
     share: int = 8
+    touched: int = 1_000
+    kept: int = 4
 
 
 BOUNDS: Final = EngineBounds()
@@ -94,4 +100,4 @@ def rows_after(files: Iterable[DataFile], column: str, after: int | None, most: 
     limit = rows_of(some)
     if after is None or limit <= most:
         return limit
-    return sum(count_rows(file, column, after) for file in some)
+    return sum(count_rows(file, Slice(column, after + 1, LAST_INSTANT)) for file in some)

@@ -10,6 +10,8 @@ from typing import Final
 import pyarrow as pa
 
 from weft.algebra.schema import TableSchema
+from weft.errors import ExecutionError
+from weft.faults import FAULTS
 from weft.period_sql.notation import DUCKDB, Dialect
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.data_files import FileForm
@@ -27,6 +29,24 @@ class BeyondBounds(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
+
+
+class DuckdbFailed(Exception):
+    """Raised if DuckDB cannot finish a computation. Spark repeats the computation. No user sees this error."""
+
+
+@contextmanager
+def duckdb_failures() -> Iterator[None]:
+    """Turn a failure of DuckDB in the block, such as an overflow or exhausted memory, into DuckdbFailed.
+
+    Errors of the home (``weft.faults``), of limits and of Spark pass through.
+    """
+    try:
+        yield
+    except FAULTS:
+        raise
+    except (BeyondBounds, ExecutionError, ValueError, pa.ArrowException) as error:
+        raise DuckdbFailed from error
 
 
 @dataclass

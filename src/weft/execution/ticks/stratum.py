@@ -16,6 +16,7 @@ from weft.catalog import layout
 from weft.errors import ExecutionError, JvmEnded, LimitExceeded, QueryFault
 from weft.execution import driver_reader
 from weft.execution.answers import union
+from weft.execution.engines.duckdb import DuckdbFailed
 from weft.execution.executor_files import write_files
 from weft.execution.groups import Crowd, Member, grouped
 from weft.execution.guarded import too_large
@@ -57,13 +58,30 @@ def extend(
     if not moving and not going:
         return {}
     runner.begin(run.tables, small=not any(each.tau is None for each in moving))
-    if going:
-        new = _together(run, runner, moving, going, runner.limits.seconds, apart=False)
-    else:
-        new = _answers(run, runner, moving)
-    added = _write(run, runner, new, _with_news(moving, going, new), name)
+    try:
+        added = _added(run, runner, moving, going, name, by_duckdb=True)
+    except DuckdbFailed:  # DuckDB could not write its rows, so nothing is committed
+        runner.release()
+        moving = [each for each in moving if each.query.query_id not in run.failed]
+        added = _added(run, runner, moving, going, name, by_duckdb=False)
     _foresee(run, runner, [each for each in moving if each.query.query_id not in {*added, *run.failed}])
     return added
+
+
+def _added(
+    run: TickRun,
+    runner: SparkRunner,
+    members: Sequence[Member],
+    crowds: Sequence[Crowd],
+    name: str,
+    *,
+    by_duckdb: bool,
+) -> Mapping[int, Added]:
+    if crowds:
+        new = _together(run, runner, members, crowds, runner.limits.seconds, by_duckdb=by_duckdb)
+    else:
+        new = _answers(run, runner, members, by_duckdb=by_duckdb)
+    return _write(run, runner, new, _with_news(members, crowds, new), name)
 
 
 def _with_news(members: Sequence[Member], crowds: Sequence[Crowd], new: NewAnswers) -> list[Member]:
@@ -76,10 +94,10 @@ def by_query(members: Sequence[Member]) -> dict[int, Member]:
     return {each.query.query_id: each for each in members}
 
 
-def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> NewAnswers:
+def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member], *, by_duckdb: bool) -> NewAnswers:
     seconds, most = runner.limits.seconds, runner.limits.rows
     try:
-        return _together(run, runner, members, (), seconds, apart=False)
+        return _together(run, runner, members, (), seconds, by_duckdb=by_duckdb)
     except FAULTS as error:
         runner.release()
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
@@ -93,7 +111,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> Ne
             raise _failed(error) from error
     rest = [each for each in members if each.query.query_id not in faulty]
     try:
-        return _together(run, runner, rest, (), seconds * max(1, len(rest)), apart=True)
+        return _together(run, runner, rest, (), seconds * max(1, len(rest)), by_duckdb=False, apart=True)
     except FAULTS as error:
         raise _failed(error) from error
 
@@ -112,11 +130,13 @@ def _together(
     crowds: Sequence[Crowd],
     seconds: float,
     *,
-    apart: bool,
+    by_duckdb: bool,
+    apart: bool = False,
 ) -> NewAnswers:
     """Set aside the queries that would add too many rows."""
     windows, most = grouped(members, run.plans, run.t0, crowds), runner.limits.rows
-    new = runner.run(lambda reader: new_answers(reader, *windows, most=most, apart=apart, by_duckdb=not apart), seconds)
+    compute = partial(new_answers, most=most, apart=apart, by_duckdb=by_duckdb)
+    new = runner.run(lambda reader: compute(reader, *windows), seconds)
     own = {each.query.query_id: run.most_rows.get(each.query.user, most) for each in _with_news(members, crowds, new)}
     many = {
         key: too_many(each.rows, min(own[key], most), of_owner=own[key] < most)

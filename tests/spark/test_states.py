@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,8 @@ from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.algebra.schema import INT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.arrangement import state_store
-from weft.execution import last_rows, totals
+from weft.execution import driver_reader, last_rows, totals
+from weft.execution.driver_reader import ReadBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +44,8 @@ QUERIES: Final = {
     "rec": "SELECT inreplyto, COUNT(*) AS n FROM msgs WHERE newsgroup = 'rec.x' GROUP BY inreplyto",
 }
 STEPS: Final = 5
+FILES: Final = ReadBounds(whole=-1, news=-1, scanned=-1, keys=-1, inputs=-1)
+"""DuckDB reads the files of all tables."""
 
 
 def batches(chance: random.Random) -> list[list[tuple[Any, ...]]]:
@@ -164,6 +168,25 @@ def test_a_small_tick_of_states_runs_no_job(tmp_path: Path, spark: SparkSession)
     home.tick(now=START + DAY)
     load(home, spark, "msgs", [("new", "sci.space", "m1", START + DAY + HOUR)])
     assert jobs(spark, lambda: home.tick(now=START + 2 * DAY)) == 0
+
+
+def test_duckdb_reads_whole_tables_without_a_job(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers are those of the same home whose tables are in the driver's memory."""
+    rows = batches(random.Random(7))
+    small, whole = replay_home(tmp_path / "small"), replay_home(tmp_path / "whole")
+    ticked(small, spark, rows, lambda _: None)
+    monkeypatch.setattr(driver_reader, "BOUNDS", FILES)
+    for day, batch in enumerate(rows):
+        if batch:
+            load(whole, spark, "msgs", batch)
+        if not day:
+            for name, text in QUERIES.items():
+                whole.install(name, text)
+        assert jobs(spark, partial(whole.tick, now=START + (day + 1) * DAY)) == 0
+    whole.tick(now=START + 20 * DAY)
+    assert delivered(whole) == delivered(small)
 
 
 NUMBERS: Final = (("name", STRING), ("n", INT), ("date", TIMESTAMP))

@@ -39,7 +39,7 @@ MOST_GROUPS: Final = 10_000_000
 """The totals of more groups are not stored, because Spark would send all of them to the driver once."""
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
-_MOST_BYTES: Final = 512 << 20
+MOST_BYTES: Final = 512 << 20
 _SMALLER: Final = 4
 """A part becomes one with the part before it, unless that is more than this many times as large."""
 _FORMAT: Final = 3
@@ -119,7 +119,7 @@ class StateStore:
             kept = 0
         if parts[kept:]:
             rows = added_up(pa.concat_tables([*parts[kept:], rows.cast(parts[0].schema)]))
-        if rows.num_rows > MOST_GROUPS or sum(part.nbytes for part in parts[:kept]) + rows.nbytes > _MOST_BYTES:
+        if rows.num_rows > MOST_GROUPS or sum(part.nbytes for part in parts[:kept]) + rows.nbytes > MOST_BYTES:
             self.refuse(state)
             return
         folder, name = self.folder / state, f"{at}.arrow"

@@ -22,6 +22,7 @@ from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, COMPUTING, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.states import StateReader
+from weft.execution.temp_views import NotSmall
 from weft.execution.windows import slices_of
 from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, encoded, identity
 
@@ -74,25 +75,29 @@ def candidates(
     collected: int | None = None,
     small_only: bool = False,
     by_duckdb: bool = False,
+    states: StateReader | None = None,
 ) -> Candidates:
     """Register the input views of the groups, and return the union of all branches as a lazy DataFrame.
 
     A task with far too many rows fails with the message ``MANY`` before the disk is full. The limit for a task is
     ``_REPEATED`` × ``most`` rows per query. If ``most`` is None, this limit does not apply. If the driver's memory
     holds all input rows, the limit is at most ``_REPEATED`` × ``collected`` rows. With ``small_only``, raise NotSmall
-    if an input view is not in the driver's memory. With ``by_duckdb``, DuckDB may compute the rows at once.
+    if an input view is not in the driver's memory. With ``by_duckdb``, DuckDB may compute the rows at once. ``states``
+    reads the states; the default computes those in Spark whose input is not in the driver's memory.
     """
     work = [(group, group.branches()) for group in groups]
     branches = [branch for _, branches_of_group in work for branch in branches_of_group]
-    views = StateReader(reader, small_only).views(branches)
+    views = (states or StateReader(reader, small_only)).views(branches)
     with phase(READING):
         paths = [path for b in branches for path in b.paths.values() if not path.table.startswith(PARAMETER_TABLE)]
         views.read(paths, slices_of(work))
-    if by_duckdb and views.small:
+    if by_duckdb and views.in_memory:
         with phase(COMPUTING):
             found = small_answers(work, views)
         if found is not None:
-            return Candidates(found, views.small, len(branches))
+            return Candidates(found, True, len(branches))
+    if small_only and not views.small:
+        raise NotSmall
     with phase(READING):
         views.register()
         for group, branches_of_group in work:

@@ -145,35 +145,46 @@ def _spelled(schema: pa.Schema, name: str) -> str:
 class Reading:
     """How to read one relation. ``by`` is the reader, and ``how`` describes the method.
 
-    ``rows`` is None in three cases. If ``by`` is "Spark", Spark reads the rows. If ``by`` is "arrangement", the
-    arrangement is outdated and must be extended before the look-up. If ``by`` is "driver", the tick computes the rows
-    (``ticks.state_forecast``).
+    ``rows`` is None in four cases. If ``by`` is "Spark" or "DuckDB", this engine reads the files. If ``by`` is
+    "arrangement", the arrangement is outdated and must be extended before the look-up. If ``by`` is "driver", the tick
+    computes the rows (``ticks.state_forecast``).
     """
 
-    by: Literal["driver", "arrangement", "Spark"]
+    by: Literal["driver", "arrangement", "DuckDB", "Spark"]
     how: str
     rows: LocalRows | None = None
 
 
 @dataclass
 class DriverReader:
-    """A reader for the files of a tick. ``files`` returns the files of a relation by name."""
+    """A reader for the files of a tick. ``files`` returns the files of a relation by name.
+
+    With ``for_files``, DuckDB reads whole tables that are too large for the driver's memory.
+    """
 
     tables: Mapping[str, Relation]
     files: Callable[[str], Sequence[DataFile]]
     bounds: ReadBounds = BOUNDS
     look_ups: LookUps | None = None
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
+    for_files: bool = False
 
-    @property
-    def for_duckdb(self) -> DriverReader:
-        """The reader for the input of states that DuckDB computes."""
-        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs))
+    def for_duckdb(self, *, files: bool) -> DriverReader:
+        """Return the reader for the input of states that DuckDB computes. ``files`` is ``for_files``."""
+        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs), for_files=files)
 
     @property
     def for_rounds(self) -> DriverReader:
         """The reader for the tables of a recursion that DuckDB computes. On Spark, each round would be a job."""
         return replace(self, bounds=replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs))
+
+    def fits_duckdb(self, *names: str) -> bool:
+        """Return whether DuckDB can read the files of all relations, and they have at most ``large`` rows together."""
+        relations = [self.tables[name] for name in names]
+        if any(isinstance(each, ResultsTable) or each.tracked for each in relations):
+            return False
+        files = [file for name in names for file in self.files(name)]
+        return not any(file.attached for file in files) and rows_of(files) <= self.bounds.large
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:
         """Read all rows of a relation. The result has the given columns and the start column."""
@@ -399,6 +410,9 @@ def readings(
             reading = _looked_up(driver, names, [path for path in same if isinstance(path, Lookup)], by_view)
         else:
             reading = driver.news(first.table, slices[first.table], names)
+        if reading.by in ("DuckDB", "Spark") and first.table in driver.tables:
+            by_files = driver.for_files and driver.fits_duckdb(first.table)
+            reading = Reading("DuckDB", f"its files: {reading.how}") if by_files else Reading("Spark", reading.how)
         for path in same:
             by_view.setdefault(path.view, reading)
         yield same, reading
@@ -411,7 +425,7 @@ def _looked_up(
     for path in same:
         via = by_view[path.via.view]
         if via.rows is None:
-            why = {"Spark": "which Spark reads", "arrangement": "whose arrangement is behind"}
-            return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, 'which the tick computes')}")
+            why = {"arrangement": "whose arrangement is behind", "driver": "which the tick computes"}
+            return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, f'which {via.by} reads')}")
         keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
     return driver.lookup(same[0].table, keys, names)

@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.algebra.access import FullScan
 from weft.algebra.scalar import ColumnRef
-from weft.derivation.stateful import states
-from weft.execution.driver_reader import DriverReader, rows_of
+from weft.derivation.stateful import states as states_of
+from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.engines import choosing
 from weft.execution.engines.duckdb import BeyondBounds, DuckdbFailed, duckdb_failures
 from weft.execution.executor_files import row_groups
@@ -29,18 +30,16 @@ from weft.execution.groups import Crowd, Group
 from weft.execution.guarded import MOST_ROWS
 from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
-from weft.execution.relations import ResultsTable
-from weft.execution.temp_views import TempViews
+from weft.execution.temp_views import NotSmall, States, TempViews
+from weft.execution.whole_tables import WholeTables
 from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded, hash_in_duckdb
-from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb
+from weft.planning.state_causes import all_states
+from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb, same_in_duckdb
 from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import Added, ledger_schema
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
-
-if TYPE_CHECKING:
-    from weft.catalog.records import TableRecord
 
 Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
 
@@ -101,27 +100,25 @@ def goes_to_duckdb(reader: DriverReader, group: Group) -> bool:
         return False
     branches = group.branches()
     names = {path.table for branch in branches for path in branch.paths.values()}
-    tables = [reader.tables[name] for name in names if name in reader.tables]
-    if any(isinstance(table, ResultsTable) or table.tracked for table in tables):
+    below = [state for branch in branches for state in all_states(branch.event.relation)]
+    if not reader.fits_duckdb(*(name for name in names if name in reader.tables)):
         return False
-    files = [file for table in tables for file in reader.files(table.schema.name)]
-    if any(file.attached for file in files) or rows_of(files) > reader.bounds.large:
-        return False
-    return is_same(group, branches) and not any(states(branch.event.relation) for branch in branches)
+    return is_same(group, branches) and all(map(same_in_duckdb, below))
 
 
-def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> LargeAnswers | None:
-    """Compute new answers over whole tables. The tables of DuckDB exist until the reader is released.
+def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table, states: States) -> LargeAnswers | None:
+    """Compute new answers over whole tables and states. The tables of DuckDB exist until the reader is released.
 
-    ``known`` has the query IDs and hashes of all answers that the queries already have. Return None if DuckDB fails, or
-    if there are more than ``EngineBounds.steps`` new answers. Spark then repeats the computation.
+    ``known`` has the query IDs and hashes of all answers that the queries already have. ``states`` raises NotSmall if
+    Spark must compute a state. Return None in this case, if DuckDB fails, or if there are more than
+    ``EngineBounds.steps`` new answers. Spark then repeats the computation.
     """
     try:
         with duckdb_failures(), ExitStack() as opened:
             sql = opened.enter_context(temporal_sql())
             sql.table(_ANSWERS, _EMPTY)
             sql.given(_KNOWN, known)
-            _copy_tables(reader, sql, groups)
+            _read_whole(reader, sql, groups, states)
             left = choosing.BOUNDS.steps
             for number, group in enumerate(groups):
                 left -= _add(sql, number, group, left)
@@ -131,7 +128,7 @@ def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table) -> L
             )
             counted = sql.rows(text)
             reader.opened.enter_context(opened.pop_all())
-    except DuckdbFailed:
+    except (DuckdbFailed, NotSmall):
         return None
     first, last = (counted.column(name).cast(pa.int64()).to_pylist() for name in ("first", "last"))
     ids, numbers, begins = (counted.column(name).to_pylist() for name in ("query_id", "n", "begins"))
@@ -147,22 +144,20 @@ _EMPTY: Final = (
 )
 
 
-def _copy_tables(reader: Reader, sql: TemporalSql, groups: Sequence[Group]) -> None:
-    """Copy the columns that the groups read into DuckDB.
-
-    DuckDB knows nothing about the rows of files. It would join them by any condition, such as an order of instants.
-    """
+def _read_whole(reader: Reader, sql: TemporalSql, groups: Sequence[Group], states: States) -> None:
+    """Make views of the whole tables and of all rows of the states that the groups read."""
     branches = [branch for group in groups for branch in group.branches()]
-    views = {path.view: path.table for branch in branches for path in branch.paths.values()}
-    for name, columns in columns_read(branches).items():
-        if name in views.values() and not name.startswith(PARAMETER_TABLE):
-            table: TableRecord = reader.tables[name]  # type: ignore[assignment]
-            sql.stored(f"files of {name}", reader.files(name), table.schema)
-            read = ", ".join(map(quoted, {table.schema.start: None, **dict.fromkeys(sorted(columns))}))
-            sql.table(f"copy of {name}", f"SELECT {read} FROM {quoted(f'files of {name}')}")
-    for view, name in views.items():
-        if not name.startswith(PARAMETER_TABLE):
-            sql.view(view, f"SELECT * FROM {quoted(f'copy of {name}')}")
+    whole, columns = WholeTables(sql, reader.files, reader.tables), columns_read(branches)
+    for state in {each for branch in branches for each in states_of(branch.event.relation)}:
+        rows = states.read(state, [FullScan(state.name)], {})
+        if not isinstance(rows, LocalRows):
+            raise NotSmall
+        whole.given(f"all {state.name}", rows.data)
+    for view, name in {path.view: path.table for branch in branches for path in branch.paths.values()}.items():
+        if name in reader.tables:
+            whole.view(view, name, columns[name])
+        elif not name.startswith(PARAMETER_TABLE):
+            sql.view(view, f"SELECT * FROM {quoted(f'all {name}')}")
 
 
 def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:

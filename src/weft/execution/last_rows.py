@@ -67,7 +67,7 @@ class LastRows:
         keys = VALID_TIME.columns(len(key_columns(self.state)))
         before = among(stored.rows.cast(self.stored), deltas, keys)
         text = new_rows_sql(state, "deltas_", "before_")
-        self.news = self.reader.held(self.state, computed(text, schema, deltas_=deltas, before_=before))
+        self.news = LocalRows(self.state, computed(text, schema, deltas_=deltas, before_=before))
         self.changed = self.added_up(deltas.select(self.stored.names))
 
     def added_up(self, rows: pa.Table) -> pa.Table:

@@ -25,6 +25,7 @@ from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
 from weft.execution.ordering import Columns, kinds_of, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
+from weft.execution.states import StateReader
 from weft.execution.temp_views import NotSmall
 from weft.runtime.settings import scanning
 from weft.storage.columns import conformed
@@ -81,21 +82,22 @@ def new_answers(
     apart: bool = False,
     small_only: bool = False,
     by_duckdb: bool = False,
+    states: StateReader | None = None,
 ) -> NewAnswers:
     """Return the new rows of the queries in the groups. The groups of one window are computed together.
 
     With ``apart``, compute one group after the other. A query may add at most ``most`` rows. If ``most`` is None, the
     number of rows is not limited. With ``small_only``, raise NotSmall if the input rows are not in the driver's memory.
-    With ``by_duckdb``, DuckDB may compute rows, and large windows (``delivered``).
+    With ``by_duckdb``, DuckDB may compute rows, and large windows (``delivered``). ``states`` reads the states.
     """
     groups = [group for window in windows for group in window]
     new = _with_large(reader, windows, most) if by_duckdb and groups and not small_only else None
     if new is not None:
         return new
     sets = [[group] for group in groups] if apart else windows
-    parts = [
-        candidates(reader, each, most, collected=COLLECTED, small_only=small_only, by_duckdb=by_duckdb) for each in sets
-    ]
+    states = states or StateReader(reader, small_only, by_files=by_duckdb and not small_only)
+    compute = partial(candidates, reader, most=most, states=states)
+    parts = [compute(each, collected=COLLECTED, small_only=small_only, by_duckdb=by_duckdb) for each in sets]
     if groups and not any(each.branches for each in parts):
         return _nothing()
     known_to = [query_id for group in groups for query_id in group.with_answers]
@@ -111,7 +113,7 @@ def new_answers(
     frames = [each.rows for each in parts if not isinstance(each.rows, pa.Table)]
     if len(frames) < len(sets) or all(each.small for each in parts):
         # Spark computes all, and decides whether a query has too many rows.
-        frames = [each.rows for each in (candidates(reader, each, most) for each in sets)]
+        frames = [each.rows for each in map(compute, sets)]
     with phase(COMPUTING):
         return _by_spark(reader, frames, known_to, apart=apart)
 
@@ -123,19 +125,21 @@ def _nothing() -> NewAnswers:
 
 def _with_large(reader: Reader, windows: Sequence[Sequence[Group]], most: int | None) -> NewAnswers | None:
     """Let DuckDB compute large windows. Return None if no window is large, or if DuckDB cannot compute any."""
+    states = StateReader(reader, small_only=True, by_files=True)
     try:
-        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True)
+        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True, states=states)
     except NotSmall:
         chosen = [group for each in windows for group in each if goes_to_duckdb(reader.driver, group)]
     if not chosen:
         return None
     rest = [left for each in windows if (left := [group for group in each if group not in chosen])]
-    others = new_answers(reader, *rest, most=most) if rest else _nothing()
+    of_rest = StateReader(reader, by_files=True)
+    others = new_answers(reader, *rest, most=most, states=of_rest) if rest else _nothing()
     files = answer_files(reader.ledger, [query_id for group in chosen for query_id in group.with_answers])
     if rows_of(files) > reader.bounds.large:
         return None
     with phase(COMPUTING):
-        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER))
+        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER), states)
     if delivered is None:
         return None
     added, first = {**others.added, **delivered.added}, {**others.first, **delivered.first}

@@ -15,9 +15,6 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.arrangement.state_store import StateStore
@@ -28,6 +25,7 @@ from weft.execution.attached_frames import attached_frame
 from weft.execution.driver_reader import DriverReader, LocalRows, ReadBounds, log_slices, may_look_up, news_files
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import Relation, ResultsTable, may_hold_answers, typed_answers
+from weft.execution.whole_tables import WholeTables
 from weft.runtime.session import grant_access, spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
 from weft.sql.rendering.render import quoted
@@ -35,6 +33,7 @@ from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
 from weft.storage.table import Table
+from weft.storage.temporal_sql import temporal_sql
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -250,6 +249,7 @@ class Reader:
                 data.unpersist()
         self.cached.clear()
         self.opened.close()
+        self.__dict__.pop("whole_tables", None)
 
     def keep(self, data: DataFrame) -> DataFrame:
         """Cache ``data`` in memory (or on disk) until ``release``."""
@@ -257,14 +257,14 @@ class Reader:
         self.cached.append(cached)
         return cached
 
-    def held(self, state: StateSchema, rows: pa.Table | DataFrame) -> LocalRows | DataFrame:
-        """Return the rows of a state. Spark holds those that are too large for the driver's tables."""
-        if not isinstance(rows, pa.Table):
-            return rows
-        local = LocalRows(state, rows)
-        if rows.num_rows > self.bounds.news or rows.nbytes > self.bounds.size:
-            return self.keep(local.frame(self.spark))
-        return local
+    def is_large(self, rows: LocalRows) -> bool:
+        """Return whether the rows are too large for a Spark job over rows in the driver's memory."""
+        return bool(rows.data.num_rows > self.bounds.inputs or rows.data.nbytes > self.bounds.size)
+
+    @cached_property
+    def whole_tables(self) -> WholeTables:
+        """The whole tables that DuckDB reads."""
+        return WholeTables(self.opened.enter_context(temporal_sql()), self.files, self.tables)
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         spark, table = self.spark, self.tables[name]

@@ -80,7 +80,7 @@ def all_rows(plan: RecursionPlan, views: TempViews, reader: Reader) -> tuple[pa.
 
     ``views`` has the inputs. Raise TooDeep for too many rounds.
     """
-    if views.small and _is_local(plan, views):
+    if views.in_memory and _is_local(plan, views):
         try:
             with duckdb_failures(), duckdb_engine(2, choosing.BOUNDS.steps) as engine:
                 give(engine, views)

@@ -28,7 +28,7 @@ from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader, SparkNeeded
 from weft.execution.recursion import all_rows
 from weft.execution.stored_recursion import StoredRecursion
-from weft.execution.temp_views import Rows, TempViews
+from weft.execution.temp_views import NotSmall, Rows, TempViews, in_spark
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
@@ -77,11 +77,13 @@ _CONTINUED: Final[Mapping[type[Relation], Callable[[StateSchema, Reader], Contin
 class StateReader:
     """The states of a tick. Equal states are computed once.
 
-    With ``small_only``, raise NotSmall if an input is not in the driver's memory.
+    With ``by_files``, DuckDB also computes states over whole tables that are too large for the driver's memory. With
+    ``small_only``, raise NotSmall if Spark must read an input.
     """
 
     reader: Reader
     small_only: bool = False
+    by_files: bool = False
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
     continued: dict[str, Continued | None] = field(default_factory=dict)
 
@@ -93,9 +95,15 @@ class StateReader:
             raise SparkNeeded  # with a session, the computation begins again, and computes all states again
         return self._views(columns_read(branches), read, self.reader.driver, "")
 
-    def _inputs(self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema]) -> TempViews:
-        """Return the views of the input of a state. Spark does not receive rows that only DuckDB needs."""
-        driver = self.reader.driver.for_duckdb if same_in_duckdb(state) else self.reader.driver
+    def _inputs(
+        self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema], *, files: bool = True
+    ) -> TempViews:
+        """Return the views of the input of a state. Spark does not receive rows that only DuckDB needs.
+
+        With ``files``, DuckDB may read whole tables.
+        """
+        driver = self.reader.driver
+        driver = driver.for_duckdb(files=files and self.by_files) if same_in_duckdb(state) else driver
         return self._views(columns, read, driver, suffix(state))
 
     def _views(
@@ -262,7 +270,7 @@ class StateReader:
         assert plan is not None
 
         def inputs(paths: Sequence[Access], given: Mapping[str, Rows]) -> TempViews:
-            views = self._inputs(state, plan.columns, plan.reads)
+            views = self._inputs(state, plan.columns, plan.reads, files=False)
             views.small_only = True
             views.given |= given
             views.read(paths, slices_between(paths, stored.at, window_of(state)[1]))
@@ -278,7 +286,7 @@ class StateReader:
         if not plan.sql:
             totals.changes(state, stored, None)
             return True
-        rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.small else None
+        rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.in_memory else None
         if not isinstance(rows, pa.Table):
             return False
         totals.changes(state, stored, rows)
@@ -324,7 +332,9 @@ class StateReader:
         if len(local) == len(parts):
             wanted = pa.chunked_array([chunk for column in local for chunk in column.chunks], local[0].type)
             return self._rows(state, keys, pa.table({keys.columns[0]: wanted.unique().drop_null()}))
-        frames = [_frame(self.reader, rows).select(name).toDF(keys.columns[0]) for rows, name in parts]
+        if self.small_only:
+            raise NotSmall
+        frames = [in_spark(self.reader, rows).select(name).toDF(keys.columns[0]) for rows, name in parts]
         united = frames[0]
         for frame in frames[1:]:
             united = united.union(frame)
@@ -358,7 +368,7 @@ class StateReader:
     def _recursion(self, state: StateSchema) -> Rows:
         plan = recursion_plan(state)
         rows, _ = all_rows(plan, self._tables(plan), self.reader)
-        return self.reader.held(state, rows)
+        return LocalRows(state, rows) if isinstance(rows, pa.Table) else rows
 
     def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
         """Return the only input of first ranks without the rows that no partition needs, or nothing."""
@@ -390,10 +400,12 @@ class StateReader:
 
         ``whole`` means that the SQL reads whole tables.
         """
-        if views.small and same_in_duckdb(state):
-            result = _by_duckdb(text(DUCKDB), schema, views)
+        if same_in_duckdb(state):
+            result = self._by_duckdb(text(DUCKDB), schema, views)
             if result is not None:
                 return result
+        if self.small_only and not views.small:
+            raise NotSmall
         spark, in_spark = self.reader.spark, text(SPARK)
         views.register()
         if views.small:
@@ -403,27 +415,32 @@ class StateReader:
         with scanning(spark) if whole else nullcontext():
             return self.reader.keep(spark.sql(in_spark))
 
+    def _by_duckdb(self, text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
+        """Return None if the result is too large, or if DuckDB cannot compute it, as after an overflow."""
+        given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
+        try:
+            with duckdb_failures():
+                if views.in_memory:
+                    bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
+                    rows = computed(bounded, schema, **given)
+                    return rows if rows.num_rows <= MOST_ROWS else None
+                files = views.of_files
+                if len(files) + len(given) < len(views.rows) or not self.reader.driver.fits_duckdb(*files.values()):
+                    return None
+                whole = self.reader.whole_tables
+                for view, table in files.items():
+                    whole.view(view + views.suffix, table, views.columns[table])
+                for view, rows in given.items():
+                    whole.given(view, rows)
+                return whole.rows(text, schema, MOST_GROUPS)
+        except DuckdbFailed:
+            return None
+
 
 def _by_duckdb_alone(branches: Sequence[Branch]) -> bool:
     """Return whether DuckDB computes the branches, and all states that they need, as Spark does."""
     needed = (state for branch in branches for state in all_states(branch.event.relation))
     return all(map(branch_same_in_duckdb, branches)) and all(map(same_in_duckdb, needed))
-
-
-def _by_duckdb(text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
-    """Return None if the result has too many rows, or if DuckDB cannot compute it, as after an overflow."""
-    bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
-    given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
-    try:
-        with duckdb_failures():
-            rows = computed(bounded, schema, **given)
-    except DuckdbFailed:
-        return None
-    return rows if rows.num_rows <= MOST_ROWS else None
-
-
-def _frame(reader: Reader, rows: Rows) -> DataFrame:
-    return rows.frame(reader.spark) if isinstance(rows, LocalRows) else rows
 
 
 def _nothing(state: StateSchema) -> LocalRows:

@@ -64,7 +64,7 @@ class StoredRecursion:
     def all_rows(self, plan: RecursionPlan, views: TempViews) -> None:
         """Compute all rows from the tables, which ``views`` has."""
         rows, last = all_rows(plan, views, self.reader)
-        self.whole = self.reader.held(self.state, rows)
+        self.whole = LocalRows(self.state, rows) if isinstance(rows, pa.Table) else rows
         found = last if isinstance(last, pa.Table) else collected(last, MOST_GROUPS)
         self.changed = None if found is None else _signed(found.cast(last_schema(self.state)), 1)
 
@@ -106,14 +106,14 @@ class StoredRecursion:
             return self.whole
         assert self.base is not None and self.news is not None
         if all(isinstance(path, DeltaScan) for path in same):
-            return self.reader.held(self.state, self.news)
+            return LocalRows(self.state, self.news)
         base, names = self.base, stored_schema(self.state).names
         wanted = look_up_keys(same, vias)
         if wanted is not None:
             column = base.column(f"c{names.index(wanted[0]) + 1}")
             if not pa.types.is_floating(column.type):
                 base = base.filter(pc.is_in(column, value_set=pa.chunked_array(wanted[1], column.type)))
-        return self.reader.held(self.state, pa.concat_tables([self._kept(base), self.news]))
+        return LocalRows(self.state, pa.concat_tables([self._kept(base), self.news]))
 
     def _kept(self, rows: pa.Table) -> pa.Table:
         """Return those stored rows that are valid throughout the window, with the columns of the state."""

@@ -1,13 +1,15 @@
 """Read the relations to which SQL refers (``derivation.access_paths``), and register them as temporary views of Spark.
 
-The driver reads the small relations, and Spark reads the others.
+The driver reads the small relations. DuckDB reads whole tables for the states that it computes, and Spark reads the
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -23,7 +25,16 @@ from weft.storage.slices import Slice
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Rows: TypeAlias = "LocalRows | DataFrame"
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of a stored table that nothing has read. DuckDB reads the whole table, and ``frame`` is for Spark."""
+
+    table: str
+    frame: Callable[[], DataFrame]
+
+
+Rows: TypeAlias = "LocalRows | FileRows | DataFrame"
 
 
 class NotSmall(Exception):
@@ -44,7 +55,7 @@ class TempViews:
 
     ``columns`` maps each table to the columns that the SQL reads. ``schemas`` has the states by name. ``driver`` reads
     the small relations. ``given`` has relations in memory, by view. ``suffix`` ends the names of all views. With
-    ``small_only``, ``read`` raises NotSmall at the first relation whose rows are not in the driver's memory.
+    ``small_only``, ``read`` raises NotSmall at the first relation that Spark must read.
     """
 
     reader: Reader
@@ -64,9 +75,19 @@ class TempViews:
         return {view: rows for view, rows in self.rows.items() if isinstance(rows, LocalRows)}
 
     @property
-    def small(self) -> bool:
-        """Whether Spark reads no file, because the driver's memory holds the rows of all relations."""
+    def of_files(self) -> dict[str, str]:
+        """The names of the tables that DuckDB reads whole, by view."""
+        return {view: rows.table for view, rows in self.rows.items() if isinstance(rows, FileRows)}
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the driver's memory holds the rows of all relations."""
         return all(isinstance(rows, LocalRows) for rows in self.rows.values())
+
+    @property
+    def small(self) -> bool:
+        """Whether a Spark job gets all rows from the driver's memory."""
+        return self.in_memory and not any(map(self.reader.is_large, self.local.values()))
 
     def read(self, paths: Iterable[Access], slices: Mapping[str, Sequence[Slice]]) -> None:
         """Read the relations of all ``paths``. Whole tables and new rows come before look-ups."""
@@ -83,7 +104,9 @@ class TempViews:
 
         for same, reading in readings(self.driver, self.columns, paths, slices, computed):
             rows = reading.rows if reading.rows is not None else self.given.get(same[0].view)
-            if not isinstance(rows, LocalRows) and self.small_only:
+            if rows is None and reading.by == "DuckDB":
+                rows = FileRows(same[0].table, partial(self._by_spark, tuple(same), slices))
+            if not isinstance(rows, LocalRows | FileRows) and self.small_only:
                 raise NotSmall
             pending.append((same, rows))
         self._add(pending, slices)
@@ -145,8 +168,16 @@ class TempViews:
     def _frame(self, view: str) -> DataFrame:
         """The views of one relation share a DataFrame."""
         rows = self.rows[view]
-        if not isinstance(rows, LocalRows):
-            return rows
         if id(rows) not in self._frames:
-            self._frames[id(rows)] = rows.frame(self.reader.spark)
+            self._frames[id(rows)] = in_spark(self.reader, rows)
         return self._frames[id(rows)]
+
+
+def in_spark(reader: Reader, rows: Rows) -> DataFrame:
+    """Return the rows as a DataFrame. Spark keeps rows that are large for the driver's tables."""
+    if isinstance(rows, FileRows):
+        return rows.frame()
+    if not isinstance(rows, LocalRows):
+        return rows
+    frame = rows.frame(reader.spark)
+    return reader.keep(frame) if reader.is_large(rows) else frame

@@ -121,7 +121,7 @@ class Totals:
         self.whole = kept.select(own)
 
     def _given(self, rows: pa.Table) -> Rows:
-        return self.reader.held(self.state, rows.select(stored_schema(self.state).names))
+        return LocalRows(self.state, rows.select(stored_schema(self.state).names))
 
     def changes(self, state: StateSchema, stored: StoredTotals, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""

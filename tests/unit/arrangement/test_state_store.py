@@ -147,7 +147,7 @@ def test_totals_are_written_beside_a_damaged_description(tmp_path: Path) -> None
 def test_states_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = StateStore(tmp_path / "states")
     assert not store.is_refused("s")
-    monkeypatch.setattr(state_store, "_MOST_BYTES", 10)
+    monkeypatch.setattr(state_store, "MOST_BYTES", 10)
     write(store, 100, ROWS, files(tmp_path, ("one", 5)))
     assert store.is_refused("s")
     assert store.totals("s", 100, files(tmp_path, ("one", 5))) is None

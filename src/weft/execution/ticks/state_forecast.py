@@ -161,7 +161,9 @@ class StateForecast:
         """Read the inputs of a state. Return "Spark" if Spark reads one of them, otherwise "driver"."""
         paths = tuple(paths)
         by: By = "driver"
-        driver, slices = self.driver.for_duckdb if same_in_duckdb(state) else self.driver, slices_between(paths, tau, t)
+        driver, slices = self.driver, slices_between(paths, tau, t)
+        if same_in_duckdb(state):
+            driver = driver.for_duckdb(files=True)
         for same, reading in self.readings(columns, paths, slices, read, given, driver):
             self.read.append((suffix(state), same, reading))
             if reading.by == "Spark":

@@ -24,7 +24,7 @@ from weft.derivation.access_paths import in_reading_order
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
-from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE
+from weft.planning.state_engine import MOST_INPUTS
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
@@ -49,12 +49,13 @@ class ReadBounds:
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
-    - ``inputs``: new rows, or rows that a look-up returns, for a state that DuckDB computes
+    - ``inputs``: rows of a table that is read whole, new rows, or rows that a look-up returns, for a state that DuckDB
+      computes
     - ``large``: rows of the tables that DuckDB reads whole for a first delivery or another large window
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
-    whole: int = MOST_WHOLE
+    whole: int = 20_000
     filtered: int = 20_000
     news: int = 100_000
     scanned: int = 2_000_000
@@ -167,12 +168,7 @@ class DriverReader:
 
     @property
     def for_duckdb(self) -> DriverReader:
-        """The reader for the input of states that DuckDB computes."""
-        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs))
-
-    @property
-    def for_rounds(self) -> DriverReader:
-        """The reader for the tables of a recursion that DuckDB computes. On Spark, each round would be a job."""
+        """The reader for the input of states that DuckDB computes. Spark needs several times the processor time."""
         return replace(self, bounds=replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs))
 
     def whole(self, name: str, columns: Iterable[str]) -> Reading:

@@ -245,10 +245,11 @@ class Reader:
 
         Ignore Spark's errors, because a JVM that ended has no cache.
         """
-        with suppress(*spark_errors()):
-            for data in self.cached:
-                data.unpersist()
-        self.cached.clear()
+        if self.cached:
+            with suppress(*spark_errors()):
+                for data in self.cached:
+                    data.unpersist()
+            self.cached.clear()
         self.opened.close()
 
     def keep(self, data: DataFrame) -> DataFrame:

@@ -71,7 +71,8 @@ class Loading(WeftMethods):
 
         several = [paths] if isinstance(paths, str | os.PathLike) else paths
         times = timing(ts_from, ts_order, late, future, hold)
-        return ingest_mail(self.opened, several, table, newsgroup=newsgroup, timing=times, progress=progress)
+        done = ingest_mail(self.opened, several, table, newsgroup=newsgroup, timing=times, progress=progress)
+        return self._looked_up_soon(done)
 
     @requires(Right.LOAD)
     def ingest_file(
@@ -105,9 +106,20 @@ class Loading(WeftMethods):
             require_upload(seen, paths, table, evolve=evolve)
         times = timing(ts_from, ts_order, late, future, hold)
         how = file_options(types, rename, encoding, ts_format)
-        return ingest_file(
+        done = ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
+        return self._looked_up_soon(done)
+
+    def _looked_up_soon(self, done: Summary) -> Summary:
+        """Build arrangements after a large load, because the next tick would wait for them."""
+        from weft.execution.driver_reader import BOUNDS
+
+        if done.stored > BOUNDS.filtered:
+            from weft.execution.maintenance import build_ahead
+
+            build_ahead(self.opened, done.table)
+        return done
 
     @requires(Right.LOAD, table="table", logged=False)
     def require_load(self, table: str | None = None) -> None:

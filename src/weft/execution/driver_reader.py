@@ -24,7 +24,7 @@ from weft.derivation.access_paths import in_reading_order
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
-from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE
+from weft.planning.state_engine import MOST_INPUTS, MOST_LARGE
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
@@ -49,12 +49,13 @@ class ReadBounds:
     - ``loaded``: rows of a table that a load scans for known keys; loads into larger tables use an arrangement
     - ``size``: bytes of a result, because a few rows with long texts could fill the JVM's memory
     - ``written``: answers of Spark that the driver stores as one file. Fewer rows would cost the executors more.
-    - ``inputs``: new rows, or rows that a look-up returns, for a state that DuckDB computes
-    - ``large``: rows of the tables that DuckDB reads whole for a first delivery or another large window
+    - ``inputs``: rows of a table that is read whole, new rows, or rows that a look-up returns, for a state that DuckDB
+      computes
+    - ``large``: rows of the tables that DuckDB reads whole for a state, a first delivery or another large window
     - ``passes``: ratio of table rows to batch rows; up to this ratio, a load of more than ``keys`` rows scans the table
     """
 
-    whole: int = MOST_WHOLE
+    whole: int = 20_000
     filtered: int = 20_000
     news: int = 100_000
     scanned: int = 2_000_000
@@ -63,7 +64,7 @@ class ReadBounds:
     size: int = 64 << 20
     written: int = 20_000
     inputs: int = MOST_INPUTS
-    large: int = 10_000_000
+    large: int = MOST_LARGE
     passes: int = 8
 
 
@@ -170,13 +171,12 @@ class DriverReader:
     for_files: bool = False
 
     def for_duckdb(self, *, files: bool) -> DriverReader:
-        """Return the reader for the input of states that DuckDB computes. ``files`` is ``for_files``."""
-        return replace(self, bounds=replace(self.bounds, news=self.bounds.inputs), for_files=files)
+        """Return the reader for the input of states that DuckDB computes. ``files`` is ``for_files``.
 
-    @property
-    def for_rounds(self) -> DriverReader:
-        """The reader for the tables of a recursion that DuckDB computes. On Spark, each round would be a job."""
-        return replace(self, bounds=replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs))
+        Spark needs several times the processor time.
+        """
+        bounds = replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs)
+        return replace(self, bounds=bounds, for_files=files)
 
     def fits_duckdb(self, *names: str) -> bool:
         """Return whether DuckDB can read the files of all relations, and they have at most ``large`` rows together."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,7 +26,7 @@ from weft.arrangement.manifest import carried_columns
 from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts, layout
 from weft.configuration import configuration
-from weft.errors import QueryFault, Refused
+from weft.errors import LeaseBusy, QueryFault, Refused
 from weft.execution.compacting import (
     Cleaned,
     Compacted,
@@ -39,7 +40,7 @@ from weft.execution.compacting import (
 )
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
-from weft.execution.home import OpenHome
+from weft.execution.home import LEASE_WAIT_US, OpenHome
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_dropped_folders, dropped_folders
@@ -94,6 +95,18 @@ def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int | None = Non
             ),
         )
     return _steps(home, dry_run, keep_us)
+
+
+def build_ahead(home: OpenHome, table: str) -> None:
+    """Extend the arrangements by which installed plans look up a table, so that the next tick does not have to.
+
+    Arrangements that lack few rows are left as they are. Do nothing if another writer holds the lease.
+    """
+    with suppress(LeaseBusy):
+        for (name, column), columns in sorted(look_ups_of_plans(home.catalog).items()):
+            if name == table:
+                for _ in _built(home, name, column, columns, dry_run=False, wait_us=0):
+                    pass
 
 
 def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
@@ -197,7 +210,9 @@ def _look_up(path: Access, own: set[str], read: Mapping[str, set[str]], columns:
         path = path.via
 
 
-def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool) -> Iterator[Done]:
+def _built(
+    home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool, wait_us: int = LEASE_WAIT_US
+) -> Iterator[Done]:
     table = home.catalog.tables.named(name)
     files, key_column = Table(home.catalog.data / table.path).files(), table.schema.column(column)
     if not files or key_column is None:
@@ -218,7 +233,7 @@ def _built(home: OpenHome, name: str, column: str, columns: set[str], *, dry_run
         return
     problem = None
     if not dry_run:
-        with home.writing("maintain"):
+        with home.writing("maintain", wait_us):
             keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
             answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None

@@ -244,10 +244,11 @@ class Reader:
 
         Ignore Spark's errors, because a JVM that ended has no cache.
         """
-        with suppress(*spark_errors()):
-            for data in self.cached:
-                data.unpersist()
-        self.cached.clear()
+        if self.cached:
+            with suppress(*spark_errors()):
+                for data in self.cached:
+                    data.unpersist()
+            self.cached.clear()
         self.opened.close()
         self.__dict__.pop("whole_tables", None)
 

@@ -230,8 +230,7 @@ class StateReader:
         return made
 
     def _tables(self, plan: RecursionPlan) -> TempViews:
-        driver = self.reader.driver.for_rounds if same_in_duckdb(plan.state) else self.reader.driver
-        views = self._views(plan.columns, plan.reads, driver, suffix(plan.state))
+        views = self._inputs(plan.state, plan.columns, plan.reads, files=False)
         views.read(tables_read((*plan.first, *plan.steps)), {})
         return views
 

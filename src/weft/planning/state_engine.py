@@ -31,10 +31,10 @@ from weft.period_sql.groups import arguments
 from weft.planning.plan import PARAMETERS, Branch
 from weft.sql.dialects.duckdb_dialect import unlike, with_operators
 
-MOST_WHOLE: Final = 20_000
-"""The most rows of a table that the driver reads whole."""
 MOST_INPUTS: Final = 400_000
-"""The most new rows, or rows that a look-up returns, for a state that DuckDB computes."""
+"""The most rows of a table, new rows, or rows that a look-up returns, for a state that DuckDB computes."""
+MOST_LARGE: Final = 10_000_000
+"""The most rows of the tables that DuckDB reads whole. A recursion has no such tables."""
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""
 _REWRITTEN: Final = frozenset(

@@ -19,7 +19,7 @@ from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME, Dialect
 from weft.planning.last_rows import new_rows_sql
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import ContinuedRecursion, Derived, continued_recursion, recursion_plan, tables_read
-from weft.planning.state_engine import MOST_INPUTS, MOST_WHOLE, same_in_duckdb
+from weft.planning.state_engine import MOST_INPUTS, MOST_LARGE, same_in_duckdb
 from weft.planning.state_plan import (
     Keys,
     StateDeltas,
@@ -68,10 +68,10 @@ class StateText:
 
 def sized(text: StateText, rows: Mapping[str, int]) -> StateText:
     """Choose the engine of each step from the known sizes of the tables, as far as they decide it."""
-    most = MOST_INPUTS if text.recursion else MOST_WHOLE
+    most = MOST_INPUTS if text.recursion else MOST_LARGE
     if any(rows.get(table, 0) > most for table in text.reads_whole):
         steps = (ViewText(each.name, each.in_spark, "Spark") if each.in_spark else each for each in text.steps)
-    elif all(rows.get(table, most + 1) <= most for table in text.tables):
+    elif all(rows.get(table, MOST_INPUTS + 1) <= MOST_INPUTS for table in text.tables):
         steps = (replace(each, in_spark=None) for each in text.steps)
     else:
         return text

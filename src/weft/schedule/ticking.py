@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.catalog import Catalog
-from weft.catalog.records import Choice
+from weft.catalog.records import ATTACHED, Choice
 from weft.errors import QueryFault
 from weft.execution.groups import Member, shape_of, window_start
 from weft.execution.home import OpenHome, renewing_lease
@@ -43,11 +43,14 @@ def bring_up_to_date(home: OpenHome, t: int | None) -> None:
 
     Errors of one table or view are recorded there. Raise LeaseBusy, LeaseLost or StorageError.
     """
-    from weft.execution.temporal.refresh_views import refresh_queried
-    from weft.extraction.sources.attached import take_new_versions
+    if any(source.kind == ATTACHED for source in home.catalog.sources.all()):
+        from weft.extraction.sources.attached import take_new_versions
 
-    take_new_versions(home)
-    refresh_queried(home, t)
+        take_new_versions(home)
+    if home.catalog.views.queried():
+        from weft.execution.temporal.refresh_views import refresh_queried
+
+        refresh_queried(home, t)
 
 
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,25 @@ def test_answers_are_those_of_every_instant_without_spark(
     for name, text in QUERIES.items():
         wanted = timeline.first(text, instants)
         assert first_instants(weft, name) == wanted != {}, name
+
+
+def test_a_tick_of_duckdb_loads_no_module_of_spark_or_views(tmp_path: Path) -> None:
+    """They would take longer to load than a small tick takes."""
+    weft = replay_home(tmp_path / "home")
+    weft.catalog.tables.create("msgs", list(COLUMNS[:-1]), None, "newsgroup")
+    arrive(weft, messages(20))
+    weft.install("counts", "SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup")
+    weft.install("old", QUERIES["Q4"])
+    weft.close()
+    code = f"""
+import sys
+from weft.api import Weft
+weft = Weft.open({str(tmp_path / "home")!r})
+print(weft.tick(now={START + 9 * DAY}).reports[-1].rows > 0)
+print([name for name in sys.modules if name.startswith(("pyspark", "weft.execution.temporal", "weft.extraction"))])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == ["True", "[]"]
 
 
 @pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(whole=-1)], ids=["rows", "files"])

@@ -76,6 +76,17 @@ def test_what_was_built_is_what_a_tick_asks_for(weft: Weft) -> None:
     assert found.rows.num_rows == 2
 
 
+def test_a_large_load_builds_what_a_tick_asks_for(weft: Weft) -> None:
+    weft.install("replies", REPLIES)
+    load(weft, range(6, 9))
+    assert folders(weft) == []  # the load has few rows
+    load(weft, range(10, 20))
+    assert folders(weft) == ["1-1", "1-2"]
+    assert done(weft) == []
+    with weft.opened.catalog.writing("test", weft.clock):
+        maintenance.build_ahead(weft.opened, "posts")  # does not wait
+
+
 def test_runs_are_merged_and_hold_the_same_rows(weft: Weft) -> None:
     weft.install("replies", REPLIES)
     done(weft)

@@ -134,11 +134,11 @@ def test_the_engine_of_a_state_follows_from_the_sizes_of_its_tables() -> None:
         ]
 
     assert engines(again, {}) == [("DuckDB", True), ("DuckDB", True)]
-    assert engines(again, {"msgs": 20_000}) == [("DuckDB", False), ("DuckDB", False)]
+    assert engines(again, {"msgs": 400_000}) == [("DuckDB", False), ("DuckDB", False)]
     # The first delivery reads all rows, and a tick looks up the groups that change.
-    assert engines(again, {"msgs": 20_001}) == [("DuckDB", True), ("Spark", False)]
+    assert engines(again, {"msgs": 10_000_001}) == [("DuckDB", True), ("Spark", False)]
     in_spark = again.first_states[0].steps[-1].in_spark
-    assert again.sized({"msgs": 20_001}).first_states[0].steps[-1].sql == in_spark
+    assert again.sized({"msgs": 10_000_001}).first_states[0].steps[-1].sql == in_spark
     assert in_spark != again.first_states[0].steps[-1].sql
     assert engines(found, {}) == engines(found, {"msgs": 7}) == [("Spark", False), ("Spark", False)]
 

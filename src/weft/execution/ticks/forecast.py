@@ -149,7 +149,6 @@ def _replay_instant(catalog: CatalogParts) -> int | None:
 def _relations(
     forecast: StateForecast, work: Sequence[tuple[Group, Sequence[Branch]]]
 ) -> tuple[tuple[RelationRead, ...], Way]:
-    whole = all(goes_to_duckdb(forecast.driver, group) for group, _ in work)
     branches: list[Branch] = [branch for _, reads in work for branch in reads]
     paths = [
         path for branch in branches for path in branch.paths.values() if not path.table.startswith(PARAMETER_TABLE)
@@ -157,6 +156,8 @@ def _relations(
     own = [state for branch in branches for state in states(branch.event.relation)]
     for group, reading in forecast.readings(columns_read(branches), paths, slices_of(work), own):
         forecast.read.append(("", group, reading))
+    in_spark = any(reading.by == "Spark" for suffix, _, reading in forecast.read if suffix)
+    whole = not in_spark and all(goes_to_duckdb(forecast.driver, group) for group, _ in work)
     reads: dict[str, RelationRead] = {}
     for suffix, same, reading in forecast.read:
         for view in dict.fromkeys(path.view for path in same):

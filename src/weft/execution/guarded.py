@@ -27,7 +27,7 @@ _REPEATED: Final = 100
 """Number of rows that a branch may produce for each answer. A branch may produce duplicates of a row."""
 
 MOST_ROWS: Final = COLLECTED * _REPEATED
-"""Number of rows of a state that the driver computes."""
+"""Number of rows of branches that the driver computes."""
 
 _ROWS_OF_A_TASK: Final = 2**33
 """Spark's function MONOTONICALLY_INCREASING_ID numbers the rows of a task in the lower 33 bits."""

@@ -18,18 +18,19 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
-from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, MOST_ROWS, collected, guarded, in_memory
+from weft.execution.guarded import COLLECTED, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader, SparkNeeded
 from weft.execution.recursion import all_rows
 from weft.execution.stored_recursion import StoredRecursion
 from weft.execution.temp_views import NotSmall, Rows, TempViews, in_spark
 from weft.execution.totals import Totals, deltas_schema, files_below
+from weft.execution.whole_tables import bounded_rows
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
 from weft.planning.first_rows import first_rows
@@ -60,6 +61,7 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.runtime.settings import scanning
 from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.temporal_sql import temporal_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -420,9 +422,10 @@ class StateReader:
         try:
             with duckdb_failures():
                 if views.in_memory:
-                    bounded = f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_ROWS + 1}"
-                    rows = computed(bounded, schema, **given)
-                    return rows if rows.num_rows <= MOST_ROWS else None
+                    with temporal_sql(2) as sql:
+                        for view, rows in given.items():
+                            sql.given(view, rows)
+                        return bounded_rows(sql, text, schema)
                 files = views.of_files
                 if len(files) + len(given) < len(views.rows) or not self.reader.driver.fits_duckdb(*files.values()):
                     return None
@@ -431,7 +434,7 @@ class StateReader:
                     whole.view(view + views.suffix, table, views.columns[table])
                 for view, rows in given.items():
                     whole.given(view, rows)
-                return whole.rows(text, schema, MOST_GROUPS)
+                return bounded_rows(whole.sql, text, schema)
         except DuckdbFailed:
             return None
 

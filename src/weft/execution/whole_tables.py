@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from weft.arrangement.state_store import MOST_BYTES
+from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS
 from weft.execution.relations import Relation, ResultsTable
 from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed
@@ -49,12 +49,13 @@ class WholeTables:
         self.sql.given(f"rows of {view}", rows)
         self.sql.table(view, f"SELECT * FROM {quoted(f'rows of {view}')}")
 
-    def rows(self, text: str, schema: pa.Schema, most: int) -> pa.Table | None:
-        """Return the rows of a query, or None for more than ``most`` rows or too many bytes. Raise ExecutionError."""
-        batches, count, size = list[pa.RecordBatch](), 0, 0
-        for batch in self.sql.batches(f"SELECT * FROM ({text}) AS bounded LIMIT {most + 1}"):
-            batches.append(batch)
-            count, size = count + batch.num_rows, size + batch.nbytes
-            if count > most or size > MOST_BYTES:
-                return None
-        return conformed(pa.Table.from_batches(batches), schema) if batches else schema.empty_table()
+
+def bounded_rows(sql: TemporalSql, text: str, schema: pa.Schema) -> pa.Table | None:
+    """Return the rows of a query, or None if they are more than the totals that Weft stores. Raise ExecutionError."""
+    batches, count, size = list[pa.RecordBatch](), 0, 0
+    for batch in sql.batches(f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_GROUPS + 1}"):
+        batches.append(batch)
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if count > MOST_GROUPS or size > MOST_BYTES:
+            return None
+    return conformed(pa.Table.from_batches(batches), schema) if batches else schema.empty_table()

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from weft.algebra.access import FullScan
 from weft.algebra.scalar import ColumnRef
+from weft.algebra.schema import DataType
 from weft.derivation.stateful import states as states_of
 from weft.execution.driver_reader import DriverReader, LocalRows
 from weft.execution.engines import choosing
@@ -44,6 +45,8 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
 
 _ROWS_OF_A_FILE: Final = 1_000_000
+_BRANCHES: Final = 100
+"""The most branches of a statement over rows in memory, unless one group has more."""
 _ANSWERS, _KNOWN = "new answers", "known answers"  # names with a space, because no table of a home has one
 
 
@@ -169,7 +172,7 @@ def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:
         return 0
     order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
     same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
-    new = f"SELECT b.* FROM ({_answers(group, branches)}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
+    new = f"SELECT b.* FROM ({_answers([(group, branches)])}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
     new = f"SELECT query_id, first_at, row_hash, row FROM ({new} LIMIT {most + 1}) AS new ORDER BY {order}"
     added = sql.insert(_ANSWERS, new)
     if added > most:
@@ -198,11 +201,29 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
                 if len(group.members) > 1:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)
                     _give_parameters(sql, group, number, given)
-            found = sql.rows(" UNION ALL ".join(_answers(*each, most=MOST_ROWS) for each in work))
+            found = pa.concat_tables([sql.rows(_answers(each, most=MOST_ROWS)) for each in _planned_together(work)])
     except DuckdbFailed:
         return None
     many = (pc.sum(found.column("copies")).as_py() or 0) > MOST_ROWS
     return None if many else conformed(found.drop_columns(["copies"]), schema)
+
+
+def _planned_together(work: Work) -> Iterator[Work]:
+    """Divide groups into those of one statement: their answers have the same types, and their branches are few.
+
+    DuckDB plans the encoding of the answers once for each statement. It plans many branches in more than linear time.
+    """
+    alike: dict[tuple[DataType, ...], list[tuple[Group, Sequence[Branch]]]] = {}
+    for group, branches in work:
+        alike.setdefault(tuple(value.type for value in _values(branches)), []).append((group, branches))
+    for some in alike.values():
+        chunk: list[tuple[Group, Sequence[Branch]]] = []
+        for each in some:
+            if chunk and sum(len(branches) for _, branches in (*chunk, each)) > _BRANCHES:
+                yield chunk
+                chunk = []
+            chunk.append(each)
+        yield chunk
 
 
 def is_same(group: Group, branches: Sequence[Branch]) -> bool:
@@ -222,14 +243,14 @@ def _values(branches: Sequence[Branch]) -> list[ColumnRef]:
     return [ColumnRef("b", f"v{place}", output.value.type) for place, output in enumerate(outputs)]
 
 
-def _answers(group: Group, branches: Sequence[Branch], most: int | None = None) -> str:
-    """Return SQL for the rows of a group in the ledger's general form, each row once, with its earliest instant.
+def _answers(work: Work, most: int | None = None) -> str:
+    """Return SQL for the rows of groups in the ledger's general form, each row once, with its earliest instant.
 
-    If ``most`` is given, DuckDB stops after that number of rows and one more, and the column ``copies`` counts them.
+    The answers of all groups have the same types. If ``most`` is given, DuckDB stops after that number of rows and one
+    more, and the column ``copies`` counts them.
     """
-    own = group.members[0].query.query_id if len(group.members) == 1 else None
-    values = _values(branches)
-    parts = " UNION ALL ".join(_selected(branch, own) for branch in branches)
+    values = _values(work[0][1])
+    parts = " UNION ALL ".join(_selected(branch, _only_query(group)) for group, branches in work for branch in branches)
     known = ", ".join(["query_id", *(ref.column for ref in values)])
     measures, counted = "MIN(first_at) AS first_at", ""
     if most is not None:
@@ -240,6 +261,10 @@ def _answers(group: Group, branches: Sequence[Branch], most: int | None = None) 
     row = f"{hash_in_duckdb(texts, [ref.type for ref in values])} AS row_hash, [{', '.join(texts)}]::VARCHAR[] AS row"
     typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
     return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"
+
+
+def _only_query(group: Group) -> int | None:
+    return group.members[0].query.query_id if len(group.members) == 1 else None
 
 
 def _selected(branch: Branch, query_id: int | None) -> str:

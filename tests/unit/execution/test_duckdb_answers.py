@@ -14,7 +14,7 @@ import pytest
 from every_instant import Timeline
 from replayed import DAY, HOUR, START, Row, first_instants, replay_home
 from weft.algebra.schema import BIGINT, STRING, TIMESTAMP
-from weft.execution import driver_reader
+from weft.execution import driver_reader, duckdb_answers
 from weft.execution.append_rows import append
 from weft.execution.driver_reader import ReadBounds
 from weft.storage.columns import arrow_type
@@ -57,14 +57,21 @@ def arrive(weft: Any, rows: list[Row]) -> None:
         append(writer, table, load, given, START, None)
 
 
-@pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(whole=-1)], ids=["rows", "files"])
+@pytest.mark.parametrize(
+    ("bounds", "most"),
+    [(ReadBounds(), 100), (ReadBounds(), 3), (ReadBounds(whole=-1), 100)],
+    ids=["rows", "several statements", "files"],
+)
 def test_answers_are_those_of_every_instant_without_spark(
-    bounds: ReadBounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bounds: ReadBounds, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``most`` is the number of branches of a statement."""
+
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")
 
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
+    monkeypatch.setattr(duckdb_answers, "_BRANCHES", most)
     weft, rows = replay_home(tmp_path / "home"), messages(60)
     monkeypatch.setattr(weft.opened, "session", no_spark)
     weft.catalog.tables.create("msgs", list(COLUMNS[:-1]), None, "newsgroup")

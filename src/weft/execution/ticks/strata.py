@@ -65,7 +65,7 @@ class WindowStarts:
     plans: Mapping[int, Plan]
     lower: Mapping[int, QueryRecord]
     taus: Mapping[int, int | None]
-    earliest_changes: dict[tuple[int, tuple[int, ...], int], int | None] = field(default_factory=dict)
+    earliest_changes: dict[tuple[frozenset[int], int], int | None] = field(default_factory=dict)
 
     def since(self, query: QueryRecord) -> int | None:
         """Return the instant (µs UTC) at which a query's window begins, or None if the query never ran.
@@ -75,9 +75,9 @@ class WindowStarts:
         tau = self.taus[query.query_id]
         if tau is None or query.plan_id not in self.plans:
             return tau
-        like = (query.plan_id, tuple(query.reads), tau)
+        like = (frozenset(self._tables(query)), tau)
         if like not in self.earliest_changes:
-            self.earliest_changes[like] = self.catalog.revisions.earliest(self._tables(query), tau)
+            self.earliest_changes[like] = self.catalog.revisions.earliest(*like)
         begins = self.earliest_changes[like]
         if begins is None or begins >= tau:
             return tau

@@ -52,7 +52,7 @@ from weft.algebra.scalar import (
     columns,
     shifted,
 )
-from weft.algebra.schema import DATE, NULL
+from weft.algebra.schema import DATE, NULL, remembered
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
 from weft.derivation.stateful import SHARED, written
 from weft.sql.lower.scope import as_written
@@ -138,6 +138,7 @@ def named(scan: Scan) -> str:
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
+@remembered
 def state_words(state: StateSchema, *, keys: bool = True) -> str:
     """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``.
 
@@ -214,6 +215,7 @@ def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Sca
     return f"{function.upper()}({listed})"
 
 
+@remembered
 def _tables(operator: Relation) -> str:
     """Return the tables that an operator reads.  Tables inside other states are included."""
     texts: dict[Scan | tuple[StateSchema, tuple[str, ...]], str] = {}
@@ -225,7 +227,8 @@ def _tables(operator: Relation) -> str:
     return " and ".join(dict.fromkeys(texts.values()))
 
 
-def meanings(node: Node) -> dict[ColumnRef, Scalar]:
+@remembered
+def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
     """Return what the columns of the states in a query or relation mean, in the names of the query's text.
 
     A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
@@ -233,7 +236,7 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
     one side.
     """
     known: dict[ColumnRef, Scalar] = {}
-    columns: dict[tuple[StateSchema, tuple[str, ...]], list[str]] = {}
+    columns: dict[tuple[StateSchema, tuple[str, ...]], Sequence[str]] = {}
     for part in walk(node):
         if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
             known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
@@ -280,7 +283,8 @@ def _is_copy(output: Output, copy: Output) -> bool:
     return one.column == other.column and as_written(one.scan) == as_written(other.scan)
 
 
-def _columns(state: StateSchema) -> list[str]:
+@remembered
+def _columns(state: StateSchema) -> Sequence[str]:
     """Return the texts of the state's columns.  A text is empty if the column has the name of the query's text."""
     operator = written(state)
     known = meanings(operator)

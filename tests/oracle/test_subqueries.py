@@ -27,6 +27,7 @@ from weft.planning.state_sql import inputs
 from weft.sql.lower.query import bind
 
 FOUND: Final = "EXISTS (SELECT 1 FROM r AS b WHERE b.k = a.n)"
+IN: Final = "a.n IN (SELECT b.n FROM r AS b)"
 TEXTS: Final = (
     f"SELECT a.k, COUNT(*) FILTER (WHERE {FOUND}) AS c FROM m AS a GROUP BY a.k",
     f"SELECT {FOUND} AS e, COUNT(*) AS c FROM m AS a GROUP BY {FOUND}",
@@ -39,6 +40,15 @@ TEXTS: Final = (
     "SELECT a.k, a.n FROM m AS a WHERE (a.k, a.n) IN (SELECT b.k, MAX(b.n) FROM r AS b GROUP BY b.k)",
     "SELECT a.k FROM m AS a WHERE (a.k, a.x) IN (SELECT b.k, b.x FROM r AS b WHERE b.f IS NULL OR b.n < 2)",
     f"SELECT a.k, {FOUND} AS e, COUNT(*) AS c FROM m AS a GROUP BY a.k, e HAVING NOT e OR COUNT(*) > 1",
+    f"SELECT a.k, {IN} AS e FROM m AS a",
+    f"SELECT a.k, ({IN}) IS NULL AS e, a.n IN (SELECT b.k FROM u AS b WHERE b.k IS NOT NULL) AS f FROM m AS a",
+    f"SELECT {IN} AS e, COUNT(*) AS c FROM m AS a GROUP BY {IN} HAVING NOT {IN} OR COUNT(*) > 1",
+    "SELECT a.k, CASE WHEN a.d < NOW() THEN 'late' WHEN a.n = 1 THEN a.x END AS e FROM m AS a",
+    "SELECT a.k, a.d < NOW() AND a.n > 0 AS e FROM m AS a",
+    "SELECT a.k, MAX(a.d) <= NOW() AS e, COUNT(*) AS c FROM m AS a GROUP BY a.k",
+    "SELECT d.e, COUNT(*) AS c FROM (SELECT CASE WHEN a.d <= NOW() THEN 1 ELSE 0 END AS e FROM m AS a) AS d GROUP BY 1",
+    "SELECT a.k FROM m AS a WHERE (SELECT COUNT(*) FILTER (WHERE b.d <= NOW()) FROM r AS b WHERE b.k = a.n) < 2",
+    "SELECT a.k, (SELECT SUM(CASE WHEN b.d > NOW() THEN b.n ELSE 1 END) FROM r AS b WHERE b.k = a.n) AS c FROM m AS a",
 )
 
 
@@ -48,6 +58,8 @@ def _counts(number: int) -> list[str]:
 
 
 MANY: Final = (
+    f"SELECT {IN} AS e, a.n IN (SELECT b.k FROM u AS b) AS f, COUNT(*) AS c FROM m AS a "
+    f"GROUP BY {IN}, a.n IN (SELECT b.k FROM u AS b)",
     "SELECT a.k, a.n FROM m AS a WHERE " + " AND ".join(f"{count} < 3" for count in _counts(4)),
     "SELECT a.k, a.n FROM m AS a WHERE a.d <= NOW() AND a.x = 'a' AND " + " AND ".join(f"{c} < 2" for c in _counts(4)),
     "SELECT a.k, a.n FROM m AS a WHERE " + " AND ".join(f"{count} < 4" for count in _counts(8)),

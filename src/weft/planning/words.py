@@ -87,6 +87,8 @@ JUST_AFTER: Final = "just after "
 """With this prefix, the text of an instant denotes the next microsecond."""
 LONGEST_INSTANT: Final = 60
 """The maximal length of the text of an instant of the calendar.  Words replace a longer text."""
+_COMPARED: Final = frozenset(("+", "-", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "is null"))
+"""The operators in a CASE that chooses an instant, unless it is one of the calendar."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -425,10 +427,12 @@ def _of_calendar(instant: Scalar) -> str | None:
     if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
         return None
     days, name = round(moved.micros / DAY), scalar_words(moved.base)
+    of_text = all(part.name in _COMPARED for part in walk(instant) if isinstance(part, Call))
+    which = "an instant that CASE chooses," if of_text else "an instant of the calendar"
     if not days:
-        return f"an instant of the calendar near {name}"
+        return f"{which} near {name}"
     distance = f"{length(abs(days) * DAY, weeks=False)} {'after' if days > 0 else 'before'} {name}"
-    return f"an instant of the calendar about {distance}"
+    return f"{which} about {distance}"
 
 
 def _column(base: Scalar) -> Scalar:

@@ -37,6 +37,12 @@ OUTSIDE = {
         "derived table: SELECT MAX(n) FROM (SELECT COUNT(*) AS n",
         None,
     ),
+    "a name in double quotes": (
+        """SELECT msgid FROM msgs WHERE "sender" = 'anna'""",
+        '"sender"',
+        "Write `sender` for the column, or 'sender' for the string",
+        "line 1, column 30",
+    ),
     "an outer join in parentheses": (
         "SELECT a.msgid FROM msgs a LEFT JOIN (msgs b LEFT JOIN msgs c ON b.msgid = c.inreplyto) ON a.msgid = b.msgid",
         "this join in parentheses",

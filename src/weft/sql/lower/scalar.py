@@ -114,7 +114,18 @@ def _column(node: exp.Column, scope: Scope) -> Scalar:
 
 
 def _literal(node: exp.Literal, scope: Scope) -> Scalar:
-    return Literal(node.name, STRING) if node.is_string else literals.number(node)
+    if not node.is_string:
+        return literals.number(node)
+    text, start = scope.context.text or "", node.meta.get("start")
+    quoted = isinstance(start, int) and text[start : start + 1] == '"'
+    if quoted and any(variable.find(node.name) for variable in scope.visible_variables().values()):
+        raise refuse(
+            f'"{node.name}"',
+            node,
+            "Spark reads a text in double quotes as a string, and FROM has a column of this name",
+            f"Write `{node.name}` for the column, or '{node.name}' for the string.",
+        )
+    return Literal(node.name, STRING)
 
 
 def _paren(node: exp.Paren, scope: Scope) -> Scalar:

@@ -141,8 +141,8 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
     """Return the rows of ``join`` that satisfy the conditions, with few blocks.
 
     A union inside the join becomes a scan of its state.  A union that refers to other inputs, such as the value of a
-    correlated subquery, has no state of its own.  Its state is that of a join of few inputs with the union.  A
-    condition on these inputs moves into the state, unless queries with other constants can share the state without it.
+    correlated subquery, has no state of its own.  Its state is that of a join of few inputs with the union, under the
+    conditions on these inputs.
     """
     parts = [_materialized(part) for part in join.inputs]
     base = [part for part in parts if block_count(part) == 1]
@@ -152,12 +152,12 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
         step = Join(tuple(base))
         for union in unions:
             wider = Join((*step.inputs, union))
-            if block_count(wider) <= _BLOCKS_OF_STEP and not free_columns(wider):
+            fits = block_count(wider) <= _BLOCKS_OF_STEP or len(step.inputs) == len(base)
+            if fits and _has_state(wider, outline.used):
                 step = wider
         if step.inputs == tuple(base):
             break
-        own = set(range_variables(step))
-        inner = [each for each in items if _is_lasting(each) and {ref.scan for ref in mentioned(each)} <= own]
+        inner = [each for each in items if _is_below(each, step)]
         scan, columns = _step(step, inner, outline.used)
         outline.moved = {ref: columns.get(known, known) for ref, known in outline.moved.items()} | columns
         base = [scan]
@@ -168,10 +168,21 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
     return relational.Select(whole, relational.conjunction(*items)) if items else whole
 
 
-def _is_lasting(item: Predicate) -> bool:
-    """Return whether a condition can stand below a state, and is no comparison with a constant (``_shared``)."""
-    simple = all(isinstance(part, (Plain, And, Or, NowFrom, NowBefore)) or is_scalar(part) for part in walk(item))
-    return simple and _compared_with_constant(item) is None
+def _has_state(step: Join, used: frozenset[ColumnRef]) -> bool:
+    """Return whether a state can have the rows: they refer to no outer rows, and have no nested values."""
+    return not free_columns(step) and not any(ref.type.nested for ref in relational.attributes(step) if ref in used)
+
+
+def _is_below(item: Predicate, step: Join) -> bool:
+    """Return whether a condition moves into the state of ``step``.
+
+    A comparison with a constant remains above it, as in ``_shared``, unless the state has constants anyway.
+    """
+    if not {ref.scan for ref in mentioned(item)} <= set(range_variables(step)):
+        return False
+    if not all(isinstance(part, (Plain, And, Or, NowFrom, NowBefore)) or is_scalar(part) for part in walk(item)):
+        return False
+    return bool(params(step)) or _compared_with_constant(item) is None
 
 
 def _step(

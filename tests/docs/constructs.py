@@ -43,6 +43,7 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`EXISTS` as a value": (
             "SELECT m.msgid, EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid) AS answered FROM msgs m"
         ),
+        "`IN` of a query as a value": ("SELECT newsgroup, sender IN (SELECT name FROM users) AS known FROM msgs"),
         "`PIVOT`": (
             "SELECT * FROM (SELECT newsgroup, sender FROM msgs) PIVOT (COUNT(sender) FOR newsgroup IN ('a', 'b'))"
         ),
@@ -59,6 +60,14 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`LEFT JOIN`": "SELECT m.msgid, r.sender FROM msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid",
         "`RIGHT JOIN`": "SELECT m.msgid, r.sender FROM msgs m RIGHT JOIN msgs r ON r.inreplyto = m.msgid",
         "`FULL JOIN`": "SELECT m.msgid, u.name FROM msgs m FULL JOIN users u ON m.sender = u.name",
+        "joins in parentheses": (
+            "SELECT u.name, r.msgid FROM users u LEFT JOIN (msgs m JOIN msgs r ON r.inreplyto = m.msgid) "
+            "ON m.sender = u.name"
+        ),
+        "outer joins in parentheses": (
+            "SELECT u.name, r.msgid FROM users u LEFT JOIN (msgs m LEFT JOIN msgs r ON r.inreplyto = m.msgid) "
+            "ON m.sender = u.name"
+        ),
         "`LEFT JOIN` of an aggregate": (
             "SELECT u.name, c.n FROM users u LEFT JOIN (SELECT sender, COUNT(*) AS n FROM msgs GROUP BY sender) AS c "
             "ON c.sender = u.name"
@@ -81,6 +90,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`[NOT] EXISTS`": (
             "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
         ),
+        "`IN` with several columns": (
+            "SELECT msgid FROM msgs WHERE (sender, date) IN (SELECT sender, MAX(date) FROM msgs GROUP BY sender)"
+        ),
         "`[NOT] IN`": "SELECT name FROM users WHERE name NOT IN (SELECT sender FROM msgs WHERE sender IS NOT NULL)",
         "`IN` of a group": (
             "SELECT msgid FROM msgs WHERE sender IN (SELECT sender FROM msgs GROUP BY sender HAVING COUNT(*) > 5)"
@@ -94,6 +106,14 @@ SECTIONS: Final[dict[str, Constructs]] = {
         ),
         "scalar, correlated by another comparison": (
             "SELECT m.msgid FROM msgs m WHERE (SELECT COUNT(*) FROM msgs r WHERE r.date < m.date) > 5"
+        ),
+        "scalar, all columns of a `DISTINCT`": (
+            "SELECT m.msgid FROM msgs m WHERE (SELECT DISTINCT r.sender FROM msgs r WHERE r.sender = m.sender) "
+            "IS NOT NULL"
+        ),
+        "several correlated ones": (
+            "SELECT m.msgid FROM msgs m WHERE (SELECT COUNT(*) FROM msgs r WHERE r.inreplyto = m.msgid AND "
+            "r.sender = 'a') + (SELECT COUNT(*) FROM msgs r WHERE r.inreplyto = m.msgid AND r.sender = 'b') < 5"
         ),
         "scalar that can give two rows": "SELECT name FROM users WHERE age = (SELECT u.age FROM users u)",
         "`> ANY`, `= SOME`": "SELECT name FROM users WHERE age > ANY (SELECT id FROM reminders)",
@@ -113,6 +133,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
         ),
         "`GROUPING`": "SELECT newsgroup, GROUPING(newsgroup) AS g, COUNT(*) AS n FROM msgs GROUP BY ROLLUP(newsgroup)",
         "no groups": "SELECT COUNT(*) AS n FROM msgs",
+        "a subquery": (
+            "SELECT EXISTS (SELECT 1 FROM users WHERE name = sender) AS known, COUNT(*) AS n FROM msgs GROUP BY known"
+        ),
         "over groups": (
             "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(*) AS n FROM msgs GROUP BY newsgroup) AS c"
         ),
@@ -151,6 +174,11 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`ARRAY_AGG`, `COLLECT_LIST`": "SELECT newsgroup, ARRAY_AGG(sender) AS senders FROM msgs GROUP BY newsgroup",
         "`COLLECT_SET`": "SELECT newsgroup, COLLECT_SET(sender) AS senders FROM msgs GROUP BY newsgroup",
         "`FILTER`": "SELECT COUNT(*) FILTER (WHERE active) AS n FROM users",
+        "`FILTER` with `NOW()` in a correlated subquery": (
+            "SELECT name FROM users WHERE (SELECT COUNT(*) FILTER (WHERE date > NOW() - INTERVAL 1 DAY) FROM msgs "
+            "WHERE sender = name) > 5"
+        ),
+        "`STRING_AGG`, `LISTAGG`": "SELECT newsgroup, STRING_AGG(sender, ',') AS senders FROM msgs GROUP BY newsgroup",
         "`FIRST`, `LAST`, `ANY_VALUE`": "SELECT FIRST(name) AS one FROM users",
         "`PERCENTILE`": "SELECT PERCENTILE(age, 0.9) AS p FROM users",
         "`APPROX_COUNT_DISTINCT`": "SELECT APPROX_COUNT_DISTINCT(sender) AS n FROM msgs",
@@ -173,6 +201,13 @@ SECTIONS: Final[dict[str, Constructs]] = {
         ),
         "a rank as a column": "SELECT msgid, RANK() OVER (ORDER BY date) AS place FROM msgs",
         "`LAG`, `LEAD`": "SELECT msgid, LAG(date) OVER (PARTITION BY sender ORDER BY date) AS before FROM msgs",
+        "`LAG` with `IGNORE NULLS`": (
+            "SELECT msgid, LAG(subject) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date) AS before FROM msgs"
+        ),
+        "`LAST_VALUE` with `IGNORE NULLS`": (
+            "SELECT msgid, LAST_VALUE(subject) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date ROWS BETWEEN "
+            "UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM msgs"
+        ),
         "`FIRST_VALUE`, `LAST_VALUE`, `NTH_VALUE`": (
             "SELECT msgid, FIRST_VALUE(subject) OVER (PARTITION BY newsgroup ORDER BY date) AS first FROM msgs"
         ),
@@ -211,6 +246,7 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`NOW()` in `HAVING`": ("SELECT sender FROM msgs GROUP BY sender HAVING MAX(date) < NOW() - INTERVAL 30 DAYS"),
         "`NOW()` in an aggregate": "SELECT COUNT_IF(date < NOW()) AS n FROM msgs",
         "`NOW()` in the select list": "SELECT msgid, NOW() AS n FROM msgs",
+        "`NOW()` compared in the select list": "SELECT msgid, CASE WHEN date < NOW() THEN 'late' END AS age FROM msgs",
         "`NOW()` in arithmetic": "SELECT msgid FROM msgs WHERE YEAR(NOW()) = 1993",
         "an interval as a column": (
             "SELECT a.msgid, b.date - a.date AS delay FROM msgs a JOIN msgs b ON b.inreplyto = a.msgid"

@@ -184,7 +184,8 @@ def _ordered(paths: Iterable[Access]) -> list[Access]:
 def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) -> str:
     """Which rows a view must hold."""
     if isinstance(path, Lookup):
-        same = f"via_row.{path.via_column} = {path.table}.{path.column}"
+        equal = "IS NOT DISTINCT FROM" if path.null_safe else "="
+        same = f"via_row.{path.via_column} {equal} {path.table}.{path.column}"
         return f"EXISTS (SELECT 1 FROM {path.via.view}{suffix} AS via_row WHERE {same})"
     assert isinstance(path, DeltaScan)
     return " OR ".join(
@@ -221,11 +222,15 @@ class StateTables:
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
-        keys = Keys((groups,), (key_columns(state)[groups][1],), (False,))
+        look_ups = [path for path in same if isinstance(path, Lookup)]
+        keys = Keys((groups,), (key_columns(state)[groups][1],), (any(path.null_safe for path in look_ups),))
         (name,) = keys.columns
-        look_ups = (path for path in same if isinstance(path, Lookup))
-        vias = (f"SELECT {path.via_column} AS {name} FROM {path.via.view}{suffix}" for path in look_ups)
-        text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias WHERE {name} IS NOT NULL"
+        vias = (
+            f"SELECT {path.via_column} AS {name} FROM {path.via.view}{suffix}"
+            + ("" if path.null_safe else f" WHERE {path.via_column} IS NOT NULL")
+            for path in look_ups
+        )
+        text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias"
         self.read_by["look-up"] += 1
         return self._rows(f"{state.name}_{len(self.made)}", state, keys, with_views(before, text))
 

@@ -62,12 +62,16 @@ class KeyScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` in some row of ``via``."""
+    """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
+
+    If ``null_safe`` is true, NULL equals NULL.
+    """
 
     table: str
     column: str
     via: Access
     via_column: str
+    null_safe: bool = False
 
     @property
     def step(self) -> int:

@@ -17,7 +17,7 @@ A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
@@ -414,8 +414,8 @@ class ViewSchema(TableSchema):
 class StateSchema(TableSchema):
     """The schema of a stateful operator's rows, with their periods in the window of a tick.
 
-    ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct``, ``Union`` or ``Recursive`` whose inputs contain no
-    stateful operator.
+    ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct``, ``Union``, ``Project`` or ``Recursive`` whose inputs
+    contain no stateful operator.
     Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
     begins at τ - 1 µs, and a row that does not end before t has no end.
 
@@ -518,6 +518,21 @@ def attributes(relation: Relation | Project[Any] | Grouped[Any]) -> tuple[Column
         case Windowed(alias=alias, outputs=outputs, functions=functions):
             passed = tuple(ColumnRef(alias, output.name, output.value.type) for output in outputs)
             return (*passed, *(function.output for function in functions))
+
+
+def distinct_names(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
+    """Return a name for each column.  Names that begin with _ are reserved for Weft."""
+    names: dict[ColumnRef, str] = {}
+    taken: set[str] = set()
+    for ref in refs:
+        plain = ref.column.lstrip("_") or "column"
+        name, count = plain, 1
+        while name.lower() in taken:
+            count += 1
+            name = f"{plain}_{count}"
+        taken.add(name.lower())
+        names[ref] = name
+    return names
 
 
 @dataclass(frozen=True)

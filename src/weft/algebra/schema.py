@@ -9,7 +9,8 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 C = TypeVar("C", bound="type[Any]")
 
@@ -23,7 +24,7 @@ def hashed_once(cls: C) -> C:
     worked_out: Callable[[Any], int] = cls.__hash__  # type: ignore[assignment]
     compared: Callable[[Any, Any], Any] = cls.__eq__  # type: ignore[assignment]
 
-    def remembered(self: Any) -> int:
+    def hash_of(self: Any) -> int:
         cached: int | None = self.__dict__.get("_hash")
         if cached is None:
             cached = self.__dict__["_hash"] = worked_out(self)
@@ -34,7 +35,7 @@ def hashed_once(cls: C) -> C:
             return True
         if other.__class__ is not self.__class__:
             return NotImplemented
-        if remembered(self) != remembered(other):
+        if hash_of(self) != hash_of(other):
             return False
         same: set[tuple[int, int]] | None = getattr(_comparing, "same", None)
         if same is None:
@@ -50,13 +51,36 @@ def hashed_once(cls: C) -> C:
             same.add((id(self), id(other)))
         return result
 
-    cls.__hash__ = remembered  # type: ignore[assignment]
+    cls.__hash__ = hash_of  # type: ignore[assignment]
     cls.__eq__ = equal  # type: ignore[assignment]
     return cls
 
 
 _comparing: Final = threading.local()
 """For each thread, the pairs that the current comparison has found equal."""
+
+S = TypeVar("S")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def remembered(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let a pure function of a frozen object keep its last result in the object, for equal other arguments.
+
+    Callers must not change the result.  The result belongs to the object itself: objects can be equal and yet differ in
+    a field that no comparison uses, such as the names of a state.
+    """
+    place = f"_{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def recalled(subject: S, /, *args: P.args, **named: P.kwargs) -> T:
+        asked, known = (args, named), subject.__dict__.get(place)
+        if known is None or known[0] != asked:
+            known = subject.__dict__[place] = asked, function(subject, *args, **named)
+        result: T = known[1]
+        return result
+
+    return recalled
 
 
 @hashed_once

@@ -72,11 +72,11 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
             paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
     pairs = _equalities(demanded, origins)
     while True:
-        reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(*pair, paths)), None)
+        reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(pair[0], pair[1], paths)), None)
         if reaching is None:
             break
-        own, other = reaching
-        paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column)
+        own, other, null_safe = reaching
+        paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column, null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):
@@ -89,18 +89,21 @@ def _reaches(own: ColumnRef, other: ColumnRef, paths: Mapping[str, Access]) -> b
 
 def _equalities(
     demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]
-) -> list[tuple[ColumnRef, ColumnRef]]:
-    """Return each equality of columns in both directions."""
+) -> list[tuple[ColumnRef, ColumnRef, bool]]:
+    """Return each equality of columns in both directions, with whether NULL equals NULL.
+
+    The others come first, because many rows may have NULL.
+    """
     pairs = []
     for item in relational.conjuncts(demanded):
         match item:
-            case relational.Plain(Call(name="=", args=(ColumnRef() as left, ColumnRef() as right))):
+            case relational.Plain(Call(name="=" | "<=>" as name, args=(ColumnRef() as left, ColumnRef() as right))):
                 left, right = origins.get(left, left), origins.get(right, right)
                 if left.type == right.type and left.scan != right.scan:
-                    pairs += [(left, right), (right, left)]
+                    pairs += [(left, right, name == "<=>"), (right, left, name == "<=>")]
             case _:
                 continue
-    return pairs
+    return sorted(pairs, key=lambda pair: pair[2])
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
@@ -177,7 +180,8 @@ def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
 
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
     """Return pairs (column of ``alias``, equal column of another source of the branch)."""
-    return tuple(pair for pair in _equalities(relational.condition(event.block), {}) if pair[0].scan == alias)
+    pairs = _equalities(relational.condition(event.block), {})
+    return tuple((own, other) for own, other, null_safe in pairs if own.scan == alias and not null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:

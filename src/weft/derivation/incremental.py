@@ -13,6 +13,7 @@ from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.event import Driver, Event, Instant
+from weft.algebra.relation import Scan
 from weft.algebra.scalar import TICK_END, TICK_START, Scalar, call
 from weft.algebra.traverse import range_variables, rename
 from weft.derivation.merge import merged, merged_predicate
@@ -68,9 +69,14 @@ def simplified(
     branch: Event, *, first: relational.Predicate = relational.TRUE, last: relational.Predicate = relational.TRUE
 ) -> Iterator[Event]:
     """Yield the simplified branch with ``first`` and ``last`` as additional conditions, or nothing if it has no
-    rows.
+    rows of its own.
+
+    No row of a table begins before time does.  If constant rows begin with time beside a row of a table, then this row
+    begins at the same instant, and drives another branch.
     """
     own = relational.sources(branch.block)
+    if branch.driver.kind == "beginning" and any(isinstance(each, Scan) and not each.whole for each in own):
+        return
     predicate = simplify(relational.conjunction(first, relational.condition(branch.block), last), starts_of(own))
     if predicate != relational.FALSE:
         yield branch.with_block(relational.block(own, predicate))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from weft.algebra.relation import Project, Query, Relation, Scan, StateSchema, Values
 from weft.algebra.scalar import Call, Literal, Param, Scalar, children, with_children
-from weft.algebra.schema import BOOLEAN, INTERVAL, NULL
+from weft.algebra.schema import BOOLEAN, INTERVAL, NULL, remembered
 from weft.algebra.traverse import N, Node, changed_parts, is_scalar, rebuild, transform
 from weft.algebra.traverse import children as parts_of
 from weft.derivation.stateful import state_of
@@ -87,18 +87,19 @@ def _lift_operand(operand: Scalar, values: list[Literal]) -> Scalar:
 
 def bind_params(node: N, values: Mapping[str, Scalar]) -> N:
     """Replace each parameter by its value in ``values``.  Parameters without a value stay unchanged."""
-    return _bound(node, values, {})
+    return _bound(node, tuple(values.items()))
 
 
-_States = dict[tuple[StateSchema, tuple[str, ...]], StateSchema]
-"""The states with values, by the states without.  A state that several others read is bound once."""
+_Values: TypeAlias = tuple[tuple[str, Scalar], ...]
 
 
-def _bound(node: N, values: Mapping[str, Scalar], known: _States) -> N:
+def _bound(node: N, values: _Values) -> N:
+    known = dict(values)
+
     def change(part: Node) -> Node:
         if isinstance(part, Scan) and isinstance(part.table, StateSchema):
-            return replace(part, table=_bound_state(part.table, values, known))
-        return values.get(part.name, part) if isinstance(part, Param) else part
+            return replace(part, table=_bound_state(part.table, values))
+        return known.get(part.name, part) if isinstance(part, Param) else part
 
     return transform(node, change)
 
@@ -108,13 +109,13 @@ def bound_state(state: StateSchema, values: Mapping[str, Scalar]) -> StateSchema
 
     If ``values`` has the instant ``since``, the window of the state begins at this instant instead of τ.
     """
-    return _bound_state(state, values, {})
+    return _bound_state(state, tuple(values.items()))
 
 
-def _bound_state(state: StateSchema, values: Mapping[str, Scalar], known: _States) -> StateSchema:
-    key = state, state.names
-    if key not in known:
-        values = {**values, "tau": values["since"]} if "since" in values else values
-        tau, t, t0 = (bind_params(each, values) for each in state.window)
-        known[key] = state_of(_bound(state.operator, values, known), (tau, t, t0), state.names)
-    return known[key]
+@remembered
+def _bound_state(state: StateSchema, values: _Values) -> StateSchema:
+    known = dict(values)
+    if "since" in known:
+        values = tuple((known | {"tau": known["since"]}).items())
+    tau, t, t0 = (_bound(each, values) for each in state.window)
+    return state_of(_bound(state.operator, values), (tau, t, t0), state.names)

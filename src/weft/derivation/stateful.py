@@ -15,16 +15,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, cast
 
 from weft.algebra import relation as relational
 from weft.algebra.relation import (
+    And,
     Distinct,
     Grouped,
     Join,
+    NowBefore,
+    NowFrom,
+    Or,
     Output,
+    Plain,
+    Predicate,
     Query,
     Recursive,
     Relation,
@@ -43,12 +50,13 @@ from weft.algebra.scalar import (
     Param,
     Scalar,
 )
-from weft.algebra.schema import TIMESTAMP, Column
+from weft.algebra.schema import TIMESTAMP, Column, remembered
 from weft.algebra.traverse import (
     Node,
     children,
     free_columns,
     is_scalar,
+    mentioned,
     params,
     range_variables,
     rebuild,
@@ -65,11 +73,25 @@ STARTS: Final = "_from"
 ENDS: Final = "_to"
 SHARED: Final = "_k"
 """The beginning of the names of the keys by which queries with other constants share a state."""
-MOST_BLOCKS: Final = 16
+MOST_BLOCKS: Final = 8
 """A join or a union with more blocks reads the unions inside it as states.
 
 An outer join is a union.  Without this limit, each outer join would double the number of branches.
 """
+_BLOCKS_OF_STEP: Final = 4
+"""The number of blocks of a state that joins a part of the inputs of a join."""
+
+
+@dataclass
+class _Outline:
+    """``shared`` has the states of ``Materialized`` inputs.  ``used`` are the columns that the query mentions.
+
+    ``moved`` has the column of a state for each column that the state of a part of a join has in its place.
+    """
+
+    used: frozenset[ColumnRef]
+    shared: dict[tuple[Node, bool], Scan] = field(default_factory=dict)
+    moved: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
 
 
 def stateful(query: Query) -> Query:
@@ -77,25 +99,27 @@ def stateful(query: Query) -> Query:
 
     Raise DerivationError if a stateful operator refers to columns of the surrounding query.
     """
-    return Query(cast("Relation", _outlined(query.input, bag=False, shared={})), query.outputs)
+    outline = _Outline(mentioned(query))
+    return substitute(Query(cast("Relation", _outlined(query.input, outline)), query.outputs), outline.moved)
 
 
-def _outlined(node: Node, *, bag: bool, shared: dict[tuple[Node, bool], Scan]) -> Node:
-    """``bag`` means that the number of equal rows matters.  ``shared`` has the states of ``Materialized`` inputs."""
+def _outlined(node: Node, outline: _Outline, *, bag: bool = False, selected: bool = False) -> Node:
+    """``bag`` means that the number of equal rows matters.  ``selected`` means that the node above is a ``Select``."""
     if isinstance(node, relational.Materialized):
-        if (node.input, bag) not in shared:
-            inner = cast("Source", _outlined(node.input, bag=bag, shared=shared))
-            shared[node.input, bag] = state_scan(inner)
-        return replace(shared[node.input, bag], alias=node.alias)
+        if (node.input, bag) not in outline.shared:
+            inner = cast("Source", _outlined(node.input, outline, bag=bag))
+            outline.shared[node.input, bag] = state_scan(inner)
+        return replace(outline.shared[node.input, bag], alias=node.alias)
     node = _limited(node) if isinstance(node, relational.Select) else node
     inside = node.duplicates if isinstance(node, Recursive) else bag or isinstance(node, (Grouped, Windowed))
+    below, above = inside and not isinstance(node, _SUBQUERIES), isinstance(node, relational.Select)
     parts = tuple(
-        part if is_scalar(part) else _outlined(part, bag=inside and not isinstance(node, _SUBQUERIES), shared=shared)
-        for part in children(node)
+        part if is_scalar(part) else _outlined(part, outline, bag=below, selected=above) for part in children(node)
     )
     if isinstance(node, (relational.Union, Recursive)):
         parts = tuple(map(_without_periods, parts))
     rebuilt = rebuild(node, parts) if parts else node
+    rebuilt = substitute(rebuilt, outline.moved) if outline.moved else rebuilt
     match rebuilt:
         case Grouped() | Windowed():
             return _shared(rebuilt)
@@ -105,10 +129,75 @@ def _outlined(node: Node, *, bag: bool, shared: dict[tuple[Node, bool], Scan]) -
             return state_scan(rebuilt)
         case relational.Union(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS and not _is_flat(rebuilt):
             return replace(rebuilt, inputs=tuple(map(_materialized, inputs)))
-        case Join(inputs=inputs) if block_count(rebuilt) > MOST_BLOCKS:
-            return Join(tuple(_materialized(part) for part in inputs))
+        case relational.Select(input=Join() as join) if block_count(join) > MOST_BLOCKS:
+            return _in_steps(join, relational.conjuncts(rebuilt.predicate), outline)
+        case Join() if block_count(rebuilt) > MOST_BLOCKS and not selected:
+            return _in_steps(rebuilt, (), outline)
         case _:
             return rebuilt
+
+
+def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) -> Relation:
+    """Return the rows of ``join`` that satisfy the conditions, with few blocks.
+
+    A union inside the join becomes a scan of its state.  A union that refers to other inputs, such as the value of a
+    correlated subquery, has no state of its own.  Its state is that of a join of few inputs with the union, under the
+    conditions on these inputs.
+    """
+    parts = [_materialized(part) for part in join.inputs]
+    base = [part for part in parts if block_count(part) == 1]
+    unions = [part for part in parts if block_count(part) > 1]
+    items = list(conditions)
+    while block_count(Join((*base, *unions))) > MOST_BLOCKS:
+        step = Join(tuple(base))
+        for union in unions:
+            wider = Join((*step.inputs, union))
+            fits = block_count(wider) <= _BLOCKS_OF_STEP or len(step.inputs) == len(base)
+            if fits and _has_state(wider, outline.used):
+                step = wider
+        if step.inputs == tuple(base):
+            break
+        inner = [each for each in items if _is_below(each, step)]
+        scan, columns = _step(step, inner, outline.used)
+        outline.moved = {ref: columns.get(known, known) for ref, known in outline.moved.items()} | columns
+        base = [scan]
+        unions = [substitute(each, columns) for each in unions if each not in step.inputs]
+        items = [substitute(each, columns) for each in items if each not in inner]
+        outline.used |= set(columns.values())
+    whole = Join((*base, *unions))
+    return relational.Select(whole, relational.conjunction(*items)) if items else whole
+
+
+def _has_state(step: Join, used: frozenset[ColumnRef]) -> bool:
+    """Return whether a state can have the rows: they refer to no outer rows, and have no nested values."""
+    return not free_columns(step) and not any(ref.type.nested for ref in relational.attributes(step) if ref in used)
+
+
+def _is_below(item: Predicate, step: Join) -> bool:
+    """Return whether a condition moves into the state of ``step``.
+
+    A comparison with a constant remains above it, as in ``_shared``, unless the state has constants anyway.
+    """
+    if not {ref.scan for ref in mentioned(item)} <= set(range_variables(step)):
+        return False
+    if not all(isinstance(part, (Plain, And, Or, NowFrom, NowBefore)) or is_scalar(part) for part in walk(item)):
+        return False
+    return bool(params(step)) or _compared_with_constant(item) is None
+
+
+def _step(
+    step: Join, conditions: Sequence[Predicate], used: frozenset[ColumnRef]
+) -> tuple[Scan, dict[ColumnRef, ColumnRef]]:
+    """Return a scan of the state of ``step``, and its column for each column of ``step`` in ``used``."""
+    refs = [ref for part in step.inputs for ref in relational.attributes(part) if ref in used]
+    last = step.inputs[-1]
+    assert isinstance(last, (relational.Union, relational.Project))
+    alias = f"{last.alias}_step"
+    rows = relational.Select(step, relational.conjunction(*conditions)) if conditions else step
+    names = relational.distinct_names(refs)
+    outputs = tuple(Output(name, ref) for ref, name in names.items())
+    columns = {ref: ColumnRef(alias, name, ref.type) for ref, name in names.items()}
+    return state_scan(relational.Project(rows, alias, outputs)), columns
 
 
 def _without_periods(part: Node) -> Node:
@@ -201,6 +290,7 @@ def state_of(operator: Relation, window: tuple[Scalar, Scalar, Scalar], names: t
     )
 
 
+@remembered
 def written(state: StateSchema) -> Relation:
     """Return the operator with the range variables of the query's text."""
     return rename(state.operator, dict(zip(range_variables(state.operator), state.names, strict=True)))

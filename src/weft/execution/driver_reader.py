@@ -111,7 +111,10 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
     def among(self, keys: Mapping[str, Sequence[pa.ChunkedArray]]) -> LocalRows:
-        """Return the rows that match a key in at least one column of ``keys``, and possibly further rows."""
+        """Return the rows that match a key in at least one column of ``keys``, and possibly further rows.
+
+        NULL matches NULL.
+        """
         met = [_among(self.column(column), _distinct(parts)) for column, parts in keys.items()]
         return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
 
@@ -230,7 +233,10 @@ class DriverReader:
         return Reading("driver", how, LocalRows(relation, data))
 
     def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows."""
+        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows.
+
+        NULL matches NULL.
+        """
         wanted = {column: _distinct(parts) for column, parts in keys.items()}
         count = sum(map(len, wanted.values()))
         if count > self.bounds.keys:
@@ -370,14 +376,20 @@ def over_bound(count: float, most: int, what: str = "row") -> str:
 def _distinct(parts: Sequence[pa.ChunkedArray]) -> pa.Array:
     """Return each key once. The keys of several look-ups often come from the same rows."""
     chunks = [chunk for part in parts for chunk in part.chunks]
-    return pc.unique(pa.concat_arrays(chunks)).drop_null() if chunks else pa.array([], parts[0].type)
+    return pc.unique(pa.concat_arrays(chunks)) if chunks else pa.array([], parts[0].type)
 
 
 def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
-    """For floats, return true for every value except NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
+    """For floats, return true for every value but NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
     if pa.types.is_floating(column.type):
-        return column.is_valid()
+        return pc.or_(column.is_valid(), bool(keys.null_count))
     return pc.is_in(column, value_set=keys.cast(column.type))
+
+
+def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray:
+    """Return the keys of a look-up.  NULL is a key only if it equals NULL there."""
+    column = rows.column(path.via_column)
+    return column if path.null_safe else column.drop_null()
 
 
 Computed: TypeAlias = Callable[[Sequence[Access], Mapping[str, "Reading"]], "Reading"]
@@ -427,5 +439,5 @@ def _looked_up(
         if via.rows is None:
             why = {"arrangement": "whose arrangement is behind", "driver": "which the tick computes"}
             return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, f'which {via.by} reads')}")
-        keys.setdefault(path.column, []).append(via.rows.column(path.via_column))
+        keys.setdefault(path.column, []).append(keys_for(path, via.rows))
     return driver.lookup(same[0].table, keys, names)

@@ -78,13 +78,16 @@ class LookUps:
     def rows(
         self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return the given ``columns`` of the rows that have a key in ``column``. ``keys`` is a table of one column."""
+        """Return the given ``columns`` of the rows that have a key in ``column``. ``keys`` is a table of one column.
+
+        Two NULLs are equal.
+        """
         key_column = table.column(column)
         assert key_column is not None
         folder = self.folder / f"{table.id}-{key_column.id}"
         # Store every column that any look-up has needed, because plans with other columns come and go.
         schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
-        return self._look_up(folder, (key_column.name,), schema, files, keys)
+        return self._look_up(folder, (key_column.name,), schema, files, keys, null_safe=True)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
         """Return those ``keys`` (query ID and hash) that are in the ledger."""

@@ -215,7 +215,8 @@ class Reader:
     def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
         """Return the rows that match a key in at least one column of ``keys``.
 
-        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns.
+        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns. NULL
+        matches NULL.
         """
         from pyspark.sql import functions as F
 
@@ -226,8 +227,9 @@ class Reader:
         marks = []
         for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
-            wanted = wanted.where(F.col("_key").isNotNull()).distinct().withColumn(f"_met{number}", F.lit(True))
-            data = data.join(F.broadcast(wanted), data[quoted(column)] == wanted["_key"], "left").drop("_key")
+            wanted = wanted.distinct().withColumn(f"_met{number}", F.lit(True))
+            same = data[quoted(column)].eqNullSafe(wanted["_key"])
+            data = data.join(F.broadcast(wanted), same, "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         met = met.drop(*(f"_met{number}" for number in range(len(marks))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Win
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
-from weft.execution.driver_reader import DriverReader, LocalRows
+from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, collected, guarded, in_memory
@@ -133,8 +133,7 @@ class StateReader:
         groups = asked(state, same)
         if not isinstance(groups, int):
             return self._once(state, groups)
-        parts = [(vias[path.via.view], path.via_column) for path in same if isinstance(path, Lookup)]
-        return self._looked_up(state, groups, parts)
+        return self._looked_up(state, groups, [path for path in same if isinstance(path, Lookup)], vias)
 
     def _of_continued(self, state: StateSchema, read: Callable[[Continued], Rows | None]) -> Rows | None:
         """Return what ``read`` finds in the continued state, or None. If DuckDB fails, the tables give all rows."""
@@ -326,20 +325,21 @@ class StateReader:
         keys = Keys(places, kinds, tuple(bool(column.null_count) for column in found.columns))
         return self._rows(state, keys, found.rename_columns(list(keys.columns)), changed=True)
 
-    def _looked_up(self, state: StateSchema, place: int, parts: Sequence[tuple[Rows, str]]) -> Rows:
-        """Return the groups whose key at ``place`` occurs in a column of ``parts``."""
-        keys = Keys((place,), (key_columns(state)[place][1],), (False,))
-        local = [rows.column(name) for rows, name in parts if isinstance(rows, LocalRows)]
-        if len(local) == len(parts):
-            wanted = pa.chunked_array([chunk for column in local for chunk in column.chunks], local[0].type)
-            return self._rows(state, keys, pa.table({keys.columns[0]: wanted.unique().drop_null()}))
+    def _looked_up(self, state: StateSchema, place: int, same: Sequence[Lookup], vias: Mapping[str, Rows]) -> Rows:
+        """Return the groups whose key at ``place`` occurs in a column of the relations ``vias``."""
+        kind = key_columns(state)[place][1]
+        local = [keys_for(path, rows) for path in same if isinstance(rows := vias[path.via.view], LocalRows)]
+        if len(local) == len(same):
+            wanted = pa.chunked_array([chunk for column in local for chunk in column.chunks], local[0].type).unique()
+            keys = Keys((place,), (kind,), (bool(wanted.null_count),))
+            return self._rows(state, keys, pa.table({keys.columns[0]: wanted}))
         if self.small_only:
             raise NotSmall
-        frames = [in_spark(self.reader, rows).select(name).toDF(keys.columns[0]) for rows, name in parts]
-        united = frames[0]
-        for frame in frames[1:]:
-            united = united.union(frame)
-        return self._rows(state, keys, self.reader.keep(united.dropna().distinct()))
+        keys = Keys((place,), (kind,), (any(path.null_safe for path in same),))
+        frames = [in_spark(self.reader, vias[path.via.view]).select(path.via_column) for path in same]
+        named = (frame if path.null_safe else frame.dropna() for path, frame in zip(same, frames, strict=True))
+        united = reduce(lambda a, b: a.union(b), (frame.toDF(keys.columns[0]) for frame in named))
+        return self._rows(state, keys, self.reader.keep(united.distinct()))
 
     def _rows(
         self,

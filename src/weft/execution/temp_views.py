@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import StateSchema
-from weft.execution.driver_reader import DriverReader, LocalRows, Reading, readings
+from weft.execution.driver_reader import DriverReader, LocalRows, Reading, keys_for, readings
 from weft.execution.reader import Reader
 from weft.runtime.settings import arrow_input
 from weft.sql.rendering.render import quoted
@@ -141,7 +141,7 @@ class TempViews:
             via = known[path.via.view]
             if not isinstance(via, LocalRows):
                 return rows
-            keys.setdefault(path.column, []).append(via.column(path.via_column))
+            keys.setdefault(path.column, []).append(keys_for(path, via))
         return rows.among(keys)
 
     def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
@@ -154,7 +154,8 @@ class TempViews:
         keys: dict[str, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                keys.setdefault(path.column, []).append(self._frame(path.via.view).select(quoted(path.via_column)))
+                found = self._frame(path.via.view).select(quoted(path.via_column))
+                keys.setdefault(path.column, []).append(found if path.null_safe else found.dropna())
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(

@@ -17,7 +17,7 @@ from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
 from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, StoredTotals, among, computed
-from weft.execution.driver_reader import DriverReader, LocalRows
+from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
@@ -51,13 +51,16 @@ def deltas_schema(state: StateSchema) -> pa.Schema:
 
 
 def look_up_keys(same: Sequence[Access], vias: Mapping[str, Rows]) -> tuple[str, list[pa.Array]] | None:
-    """Return the only column by which access paths look rows up, and its keys. None: all rows are needed."""
+    """Return the only column by which access paths look rows up, and its keys. None: all rows are needed.
+
+    NULL among the keys equals NULL.
+    """
     columns, keys = set[str](), list[pa.Array]()
     for path in same:
         if not isinstance(path, Lookup) or not isinstance(rows := vias[path.via.view], LocalRows):
             return None
         columns.add(path.column)
-        keys += rows.column(path.via_column).chunks
+        keys += keys_for(path, rows).chunks
     return (columns.pop(), keys) if len(columns) == 1 else None
 
 

@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Measure, Output, Recursive, Scan, StateSchema
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
-from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, sums_fit
+from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, remembered, sums_fit
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
@@ -91,6 +91,7 @@ def continued_deltas(state: StateSchema, groups: int | OneOf["whole", "news"]) -
     return state_deltas(state) if isinstance(state.operator, Grouped) or groups == "news" else None
 
 
+@remembered
 def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
     """Return the branches whose outputs are the keys of the groups that change in the window.
 
@@ -263,6 +264,7 @@ def _is_exact(kind: DataType) -> bool:
     return kind.name in INTEGRAL or (kind.name == "DECIMAL" and sums_fit(kind))
 
 
+@remembered
 def base_scans(state: StateSchema) -> tuple[Scan, ...]:
     """Return the scans of stored tables below a state."""
     found: list[Scan] = []

@@ -60,15 +60,22 @@ def _step(path: Access) -> int:
 
 def _rows(same: Sequence[Access], suffix: str) -> str:
     news = dict.fromkeys(_slice(path) for path in same if isinstance(path, DeltaScan))
-    keys = dict.fromkeys(
-        f"SELECT {render.quoted(path.via_column)} FROM {render.quoted(path.via.view + suffix)}"
-        for path in same
-        if isinstance(path, Lookup)
-    )
-    if keys:
-        looked_up = next(path.column for path in same if isinstance(path, Lookup))
-        return f"\n  WHERE {render.quoted(looked_up)} IN ({' UNION '.join(keys)})"
+    look_ups = [path for path in same if isinstance(path, Lookup)]
+    if look_ups:
+        null_safe = any(path.null_safe for path in look_ups)
+        keys = " UNION ".join(dict.fromkeys(_keys(path, suffix, only=null_safe) for path in look_ups))
+        column = render.quoted(look_ups[0].column)
+        if null_safe:
+            return f"\n  WHERE EXISTS (SELECT 1 FROM ({keys}) AS keys(k) WHERE {column} <=> k)"
+        return f"\n  WHERE {column} IN ({keys})"
     return "\n  WHERE " + "\n     OR ".join(news) if news else ""
+
+
+def _keys(path: Lookup, suffix: str, *, only: bool) -> str:
+    """``only`` excludes NULL from the keys of a look-up in which NULL does not equal NULL."""
+    column = render.quoted(path.via_column)
+    known = f" WHERE {column} IS NOT NULL" if only and not path.null_safe else ""
+    return f"SELECT {column} FROM {render.quoted(path.via.view + suffix)}{known}"
 
 
 def _slice(path: DeltaScan) -> str:

@@ -52,7 +52,7 @@ from weft.algebra.scalar import (
     columns,
     shifted,
 )
-from weft.algebra.schema import DATE, NULL
+from weft.algebra.schema import DATE, NULL, remembered
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
 from weft.derivation.stateful import SHARED, written
 from weft.sql.lower.scope import as_written
@@ -87,6 +87,8 @@ JUST_AFTER: Final = "just after "
 """With this prefix, the text of an instant denotes the next microsecond."""
 LONGEST_INSTANT: Final = 60
 """The maximal length of the text of an instant of the calendar.  Words replace a longer text."""
+_COMPARED: Final = frozenset(("+", "-", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "is null"))
+"""The operators in a CASE that chooses an instant, unless it is one of the calendar."""
 
 
 def length(micros: int, *, weeks: bool = True) -> str:
@@ -138,6 +140,7 @@ def named(scan: Scan) -> str:
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
+@remembered
 def state_words(state: StateSchema, *, keys: bool = True) -> str:
     """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``.
 
@@ -214,6 +217,7 @@ def _called(function: str, args: Sequence[Scalar], known: Mapping[ColumnRef, Sca
     return f"{function.upper()}({listed})"
 
 
+@remembered
 def _tables(operator: Relation) -> str:
     """Return the tables that an operator reads.  Tables inside other states are included."""
     texts: dict[Scan | tuple[StateSchema, tuple[str, ...]], str] = {}
@@ -225,7 +229,8 @@ def _tables(operator: Relation) -> str:
     return " and ".join(dict.fromkeys(texts.values()))
 
 
-def meanings(node: Node) -> dict[ColumnRef, Scalar]:
+@remembered
+def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
     """Return what the columns of the states in a query or relation mean, in the names of the query's text.
 
     A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
@@ -233,7 +238,7 @@ def meanings(node: Node) -> dict[ColumnRef, Scalar]:
     one side.
     """
     known: dict[ColumnRef, Scalar] = {}
-    columns: dict[tuple[StateSchema, tuple[str, ...]], list[str]] = {}
+    columns: dict[tuple[StateSchema, tuple[str, ...]], Sequence[str]] = {}
     for part in walk(node):
         if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
             known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
@@ -280,7 +285,8 @@ def _is_copy(output: Output, copy: Output) -> bool:
     return one.column == other.column and as_written(one.scan) == as_written(other.scan)
 
 
-def _columns(state: StateSchema) -> list[str]:
+@remembered
+def _columns(state: StateSchema) -> Sequence[str]:
     """Return the texts of the state's columns.  A text is empty if the column has the name of the query's text."""
     operator = written(state)
     known = meanings(operator)
@@ -421,10 +427,12 @@ def _of_calendar(instant: Scalar) -> str | None:
     if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
         return None
     days, name = round(moved.micros / DAY), scalar_words(moved.base)
+    of_text = all(part.name in _COMPARED for part in walk(instant) if isinstance(part, Call))
+    which = "an instant that CASE chooses," if of_text else "an instant of the calendar"
     if not days:
-        return f"an instant of the calendar near {name}"
+        return f"{which} near {name}"
     distance = f"{length(abs(days) * DAY, weeks=False)} {'after' if days > 0 else 'before'} {name}"
-    return f"an instant of the calendar about {distance}"
+    return f"{which} about {distance}"
 
 
 def _column(base: Scalar) -> Scalar:

@@ -9,9 +9,10 @@ from weft.algebra.access import DeltaScan, FullScan, Lookup
 from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import keyless
+from weft.derivation.stateful import states
 from weft.errors import Refused
 from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
-from weft.planning.state_plan import is_due
+from weft.planning.state_plan import Keys, is_due, state_rows
 
 HOUR = 3_600_000_000
 
@@ -29,6 +30,24 @@ def test_the_drivers_rows_are_the_news_and_the_others_are_looked_up() -> None:
     chain = branches("SELECT a.msgid FROM msgs a, msgs b, msgs c WHERE b.inreplyto = a.msgid AND c.inreplyto = b.msgid")
     assert views(chain[0]) == {"a": "msgs__news", "b": "msgs__by_inreplyto", "c": "msgs__by2_inreplyto"}
     assert views(chain[2]) == {"c": "msgs__news", "b": "msgs__by_msgid", "a": "msgs__by2_msgid"}
+
+
+def test_a_null_safe_equality_is_looked_up_after_the_others() -> None:
+    text = "SELECT a.msgid FROM msgs a, msgs b WHERE b.sender <=> a.sender"
+    (path,) = (each for each in branches(text)[0].paths.values() if isinstance(each, Lookup))
+    assert (path.view, path.null_safe) == ("msgs__by_sender", True)
+    (path,) = (
+        each for each in branches(f"{text} AND b.inreplyto = a.msgid")[0].paths.values() if isinstance(each, Lookup)
+    )
+    assert (path.view, path.null_safe) == ("msgs__by_inreplyto", False)
+
+
+def test_groups_are_looked_up_even_if_null_is_among_the_touched_keys() -> None:
+    (state,) = states(plan("SELECT sender, MEDIAN(LENGTH(body)) AS n FROM msgs GROUP BY sender", TABLES).standing)
+    for null in (False, True):
+        paths = state_rows(state, Keys((0,), (STRING,), (null,))).paths.values()
+        assert [path.null_safe for path in paths if isinstance(path, Lookup)] == [null]
+        assert not [path for path in paths if isinstance(path, FullScan)]
 
 
 def test_a_threshold_on_a_column_has_its_own_window() -> None:

@@ -113,11 +113,16 @@ def test_warnings() -> None:
 
 
 def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
-    pairs = "SELECT b.sender FROM msgs AS b, msgs c WHERE b.subject = c.subject"
-    for text in ("SELECT sender FROM msgs WHERE newsgroup = 'a'", pairs):
+    pairs = "SELECT UPPER(b.sender) AS s FROM msgs AS b, msgs c WHERE b.subject = c.subject"
+    for text in ("SELECT UPPER(sender) AS s FROM msgs WHERE newsgroup = 'a'", pairs):
         found = explain(plan(text, TABLES, from_now=True))
         (told,) = [note.text for note in found.notes if note.level == "warning"]
         assert "--from now" in told and "reads all of msgs" in told and "_before" not in told
+
+
+def test_from_now_on_looks_answers_of_columns_up() -> None:
+    found = explain(plan("SELECT sender FROM msgs WHERE newsgroup = 'a'", TABLES, from_now=True))
+    assert not [note for note in found.notes if note.level == "warning"]
 
 
 def test_the_assumed_table_is_the_one_of_mail() -> None:

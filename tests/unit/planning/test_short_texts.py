@@ -66,7 +66,6 @@ REFUSED = {
     "joins that double": "more than 500",
     "unions that double": "more than 500",
     "groups that double": "more than 500",
-    "scalar subqueries": "at most 1,000",
 }
 
 

@@ -162,8 +162,6 @@ NEVER_RUN = {
     "minus a day": ("-DATE '1993-04-05' = born", "takes a number"),
     "IN nothing": ("n IN ()", "at least one"),
     "NOW() IN nothing": ("NOW() IN ()", "at least one"),
-    "IN (SELECT …) IS NULL": ("(n IN (SELECT age FROM users)) IS NULL", "used as a value"),
-    "CASE of IN (SELECT …)": ("CASE WHEN n IN (SELECT age FROM users) THEN b END", "used as a value"),
     "CASE WHEN NULL": ("CASE WHEN NULL THEN b ELSE b END", "Spark requires a condition"),
     "an endless interval": ("NOW() > ts + INTERVAL 'Infinity' DAY", "not a number of DAY"),
     "an interval that is no number": ("NOW() > ts + INTERVAL 'NaN' DAY", "not a number of DAY"),

@@ -31,7 +31,24 @@ OUTSIDE = {
         "ascending",
         None,
     ),
-    "an aggregate of an aggregate": ("SELECT MAX(COUNT(*)) FROM msgs", "COUNT() here", "another aggregate", None),
+    "an aggregate of an aggregate": (
+        "SELECT MAX(COUNT(*)) FROM msgs",
+        "COUNT() here",
+        "derived table: SELECT MAX(n) FROM (SELECT COUNT(*) AS n",
+        None,
+    ),
+    "a name in double quotes": (
+        """SELECT msgid FROM msgs WHERE "sender" = 'anna'""",
+        '"sender"',
+        "Write `sender` for the column, or 'sender' for the string",
+        "line 1, column 30",
+    ),
+    "an outer join in parentheses": (
+        "SELECT a.msgid FROM msgs a LEFT JOIN (msgs b LEFT JOIN msgs c ON b.msgid = c.inreplyto) ON a.msgid = b.msgid",
+        "this join in parentheses",
+        "Write a derived table",
+        None,
+    ),
     "an aggregate in WHERE": ("SELECT sender FROM msgs WHERE COUNT(*) > 1", "COUNT() here", "HAVING", None),
     "an aggregate in GROUP BY": (
         "SELECT COUNT(*) AS n FROM msgs GROUP BY n",

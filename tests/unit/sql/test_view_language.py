@@ -37,6 +37,7 @@ def test_columns(text: str, names: list[str]) -> None:
     ("text", "message"),
     [
         ("SELECT line FROM log", "append-only"),
+        ("SELECT EXPLODE(SPLIT(dept, ' ')) AS w FROM e", "line 1, column 8"),
         ("SELECT dept AS valid_from FROM e", "valid_from"),
         ("SELECT * FROM e JOIN s USING (valid_to)", "valid_to"),
         ("SELECT id FROM e WHERE e.valid_to IS NULL", "valid_to"),

@@ -74,6 +74,14 @@ def misplaced(node: exp.Expr) -> SqlError:
     call = node.this if isinstance(node, exp.Filter) else node
     shown = "ANY()" if isinstance(call, exp.Any) else f"{call.name.upper()}()"
     reason = "an aggregate belongs in a select list or in HAVING, not within another aggregate"
+    around = node.parent
+    while around is not None and not isinstance(around, exp.Query):
+        if is_aggregate(around):
+            hint = (
+                "Write the inner aggregate in a derived table: SELECT MAX(n) FROM (SELECT COUNT(*) AS n … GROUP BY …)."
+            )
+            return refuse(f"{shown} here", node, reason, hint)
+        around = around.parent
     return refuse(f"{shown} here", node, reason, advice("count"))
 
 

@@ -32,9 +32,7 @@ from weft.sql.lower.unnest import exploding, lower_unnest
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
 """The names of the columns that Weft adds to rows."""
-_NESTED_JOIN: Final = (
-    "Write the joins one after another, or a derived table: a LEFT JOIN (SELECT b.x, c.y FROM b JOIN c ON …) AS d ON …."
-)
+_NESTED_JOIN: Final = "Write a derived table: a LEFT JOIN (SELECT b.x, c.y FROM b LEFT JOIN c ON …) AS d ON …."
 _HALF: Final = ("SEMI", "ANTI")
 _OUTER: Final = ("LEFT", "RIGHT", "FULL")
 
@@ -93,7 +91,7 @@ def _refuse_other(join: exp.Join, side: str, kind: str, scope: Scope) -> None:
 
 def _joined(
     join: exp.Join, side: str, scope: Scope, rows: Rows
-) -> tuple[relational.Source, list[relational.Predicate], list[Shared]]:
+) -> tuple[relational.Relation, list[relational.Predicate], list[Shared]]:
     """Return the right side of a join, the join conditions, and the columns of USING."""
     only(join, "this", "on", "using", "kind", "side", "method")
     before = replace(scope, variables=dict(scope.variables), merged=dict(scope.merged))
@@ -106,7 +104,7 @@ def _joined(
             around = replace(scope, values=None) if side else scope
             conditions.append(lower_predicate(join.args["on"], True, around))
     reasons.check()
-    (alias,) = set(scope.variables) - set(before.variables)
+    alias = _right_side(join, before, scope)
     using, shared = {}, []
     natural = _common_columns(before, scope.variables[alias]) if join.args.get("method") else ()
     for column in join.args.get("using") or natural:
@@ -123,6 +121,14 @@ def _joined(
     return source, conditions, shared
 
 
+def _right_side(join: exp.Join, before: Scope, scope: Scope) -> str:
+    """Return the alias of the right side of a join, the first one of a join in parentheses."""
+    alias, *others = (each for each in scope.variables if each not in before.variables)
+    if others and (join.args.get("using") or join.args.get("method")):
+        raise refuse("USING with a join in parentheses", join, "it names a column of one table", "Write ON a.x = b.y.")
+    return alias
+
+
 def _common_columns(before: Scope, right: Variable) -> list[exp.Column]:
     """Return the columns that NATURAL JOIN compares."""
     names = {name: None for variable in before.variables.values() for name in (ref.column for ref in variable.listed)}
@@ -130,7 +136,7 @@ def _common_columns(before: Scope, right: Variable) -> list[exp.Column]:
     return [exp.column(name) for name in names if name.lower() in listed]
 
 
-def _all_elements(join: exp.Join, side: str, scope: Scope, rows: Rows) -> relational.Source:
+def _all_elements(join: exp.Join, side: str, scope: Scope, rows: Rows) -> relational.Relation:
     """Translate LEFT JOIN LATERAL EXPLODE(…) ON TRUE, which is EXPLODE_OUTER."""
     on = join.args.get("on")
     if side != "LEFT" or join.args.get("using") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
@@ -151,9 +157,10 @@ def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Sco
     known = [ref for variable in own.values() for ref in variable.columns]
     known += [each.ref for each in scope.merged.values() if each.ref not in known]
     source, conditions, shared = _joined(join, side, scope, rows)
-    (alias,) = set(scope.variables) - set(own)
-    scope.nullable |= {alias} if side == "LEFT" else set(own) if side == "RIGHT" else set(scope.variables)
-    sides = Side(left, tuple(known)), Side(source, scope.variables[alias].columns)
+    new = [alias for alias in scope.variables if alias not in own]
+    scope.nullable |= set(new) if side == "LEFT" else set(own) if side == "RIGHT" else set(scope.variables)
+    columns = tuple(ref for alias in new for ref in scope.variables[alias].columns)
+    sides = Side(left, tuple(known)), Side(source, columns)
     return outer_join(side, *sides, _all(conditions), scope, shared)
 
 
@@ -170,7 +177,8 @@ def _half_join(join: exp.Join, kind: str, scope: Scope, rows: Rows) -> relationa
         if on is not None:
             demanded = lower_predicate(on, True, beside)
     reasons.check()
-    using = [_using(column, scope, scope.variable(source))[0] for column in join.args.get("using") or ()]
+    right = beside.variables[_right_side(join, scope, beside)]
+    using = [_using(column, scope, right)[0] for column in join.args.get("using") or ()]
     body = relational.Select(source, relational.conjunction(demanded, *using))
     return relational.Exists(body) if kind == "SEMI" else relational.NotExists(body)
 
@@ -189,9 +197,30 @@ def _using(
     return relational.Plain(Call("=", comparable(left, own, column), call("=").type)), left, own, owners
 
 
-def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
+def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Relation:
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+        return _nested_join(node, scope, rows)
     with scope.source(node):
         return _read_source(node, scope, rows)
+
+
+def _nested_join(node: exp.Subquery, scope: Scope, rows: Rows) -> relational.Relation:
+    """Translate inner joins in parentheses.  Their ON names only tables in the parentheses."""
+    inner = replace(scope, variables={}, merged={}, values=None)
+    try:
+        only(node, "this")
+        first = node.this.copy()
+        joins = first.args.pop("joins", None) or []
+        if any(join.args.get(part) for join in joins for part in ("side", "using", "method")):
+            reason = "joins in parentheses are inner joins with ON"
+            raise refuse("this join in parentheses", node, reason, _NESTED_JOIN)
+        relation, conditions = lower_from(exp.Select(from_=exp.From(this=first), joins=joins), inner, rows)
+    except SqlError:
+        scope.refused |= {each.alias_or_name.lower() for each in node.find_all(exp.Table)}
+        raise
+    for alias, variable in inner.variables.items():
+        scope.add(alias, variable, node)
+    return relational.Select(relation, _all(conditions)) if conditions else relation
 
 
 def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
@@ -200,9 +229,6 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
     match node:
         case exp.Table(this=exp.Identifier()):
             return _table(node, scope, rows)
-        case exp.Subquery(this=exp.Table()):
-            scope.refused |= {each.alias_or_name.lower() for each in node.find_all(exp.Table)}
-            raise refuse("a join in parentheses", node, "joins cannot be nested", _NESTED_JOIN)
         case exp.Subquery() | exp.Values():
             only(node, "this", "alias", "expressions")
             query = node if isinstance(node, exp.Values) else node.this
@@ -271,7 +297,7 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> rela
 
 
 def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
-    only(node, "this", "alias", "db", "catalog", "joins", "version")
+    only(node, "this", "alias", "db", "catalog", "version")
     if node.args.get("catalog") or (node.args.get("db") and node.db.lower() != RESULTS):
         known = node.name.lower() in {name.lower() for name in scope.context.tables}
         raise refuse(
@@ -280,8 +306,6 @@ def _table(node: exp.Table, scope: Scope, rows: Rows) -> relational.Source:
             "only tables of this home can be read, by their unqualified names",
             f"Write {node.name}." if known else None,
         )
-    if node.args.get("joins"):
-        raise refuse("a join in parentheses", node, "joins cannot be nested", _NESTED_JOIN)
     alias = node.args.get("alias")
     columns: tuple[str, ...] = ()
     if alias is not None:

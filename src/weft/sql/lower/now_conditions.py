@@ -47,12 +47,14 @@ MOST_CASES: Final = 64
 """The maximal number of times that one condition is split."""
 
 
-def now_cases(values: tuple[Scalar, ...], node: exp.Expr) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
+def now_cases(
+    values: tuple[Scalar, ...], node: exp.Expr, outside: SqlError
+) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
     """Return the cases of several scalars: conditions, one of which is true, each with the scalars without NOW.
 
-    Raise SqlError if NOW occurs in a scalar outside the conditions of CASE and similar expressions.
+    Raise ``outside`` if NOW occurs in a scalar outside the conditions of CASE and similar expressions.
     """
-    return _Splitting(node).cases_of(values)
+    return _Splitting(node).cases_of(values, outside)
 
 
 def now_condition(condition: Scalar, positive: bool, node: exp.Expr) -> Predicate:
@@ -125,19 +127,18 @@ class _Splitting:
             )
         return _first_case(choice)
 
-    def cases_of(self, values: tuple[Scalar, ...]) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
+    def cases_of(self, values: tuple[Scalar, ...], outside: SqlError) -> list[tuple[Predicate, tuple[Scalar, ...]]]:
         choice = next((part for value in values for part in _choices(value)), None)
         if choice is None:
             if any(map(mentions_now, values)):
-                reason = "the value would change every microsecond"
-                raise refuse("NOW() in an aggregate", self.node, reason, "Compare with NOW() in CASE, FILTER or WHERE.")
+                raise outside
             return [(TRUE, values)]
         test, value, other = self._case(choice)
         chosen = self.predicate(test, True)
         found = []
         for truth, instead in ((chosen, value), (not_true(chosen), other)):
             if truth != FALSE:
-                parts = self.cases_of(tuple(substitute(each, {choice: instead}) for each in values))
+                parts = self.cases_of(tuple(substitute(each, {choice: instead}) for each in values), outside)
                 found += [(conjunction(truth, also), each) for also, each in parts]
         return found
 

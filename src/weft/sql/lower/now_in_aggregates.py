@@ -8,37 +8,70 @@ which the condition is true, with the one argument, and the others, with the oth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
-from weft.algebra.relation import Measure, Output, Project, Relation, Select, Union
+from weft.algebra.relation import (
+    Measure,
+    Output,
+    Project,
+    Relation,
+    Select,
+    Union,
+    block,
+    condition,
+    conjunction,
+    conjuncts,
+    distinct_names,
+    sources,
+)
 from weft.algebra.scalar import ColumnRef, Literal, Scalar, mentions_now
+from weft.algebra.traverse import free_columns, mentioned, substitute
 from weft.sql.lower.now_conditions import now_cases
 from weft.sql.lower.outer import joined
+from weft.sql.lower.refusal import refuse
 from weft.sql.lower.scope import Grouping, Scope
 
 
 def without_now(relation: Relation, grouping: Grouping, scope: Scope, node: exp.Expr) -> tuple[Relation, Grouping]:
     """Return rows and a grouping with the same aggregates, whose arguments do not contain NOW.
 
+    Conditions that name outer rows stay above the UNION ALL, where ``decorrelate`` looks for them.
     Raise SqlError if NOW occurs in an argument outside the conditions of CASE and similar expressions.
     """
     arguments = [each for measure in grouping.measures for each in (measure.argument, measure.by) if each is not None]
     if not any(map(mentions_now, arguments)):
         return relation, grouping
-    values = tuple(dict.fromkeys(each for each in (*grouping.groups, *arguments) if not isinstance(each, Literal)))
-    alias = scope.fresh("cases")
+    outer = free_columns(relation)
+    items = conjuncts(condition(relation)) if outer else ()
+    above = [item for item in items if mentioned(item) & outer]
+    if above:
+        relation = block(sources(relation), conjunction(*(item for item in items if item not in above)))
+    compared = sorted({ref for item in above for ref in mentioned(item)} - outer, key=repr)
+    values = tuple(
+        dict.fromkeys(each for each in (*grouping.groups, *arguments, *compared) if not isinstance(each, Literal))
+    )
+    alias, names = scope.fresh("cases"), distinct_names(each for each in values if isinstance(each, ColumnRef))
     columns: dict[Scalar, ColumnRef] = {
-        each: ColumnRef(alias, f"value_{number}", each.type) for number, each in enumerate(values, 1)
+        each: ColumnRef(alias, names[each] if isinstance(each, ColumnRef) else f"value_{number}", each.type)
+        for number, each in enumerate(values, 1)
     }
-    parts = []
-    for number, (truth, found) in enumerate(now_cases(values, node)):
+    union = Union(alias, tuple(_parts(relation, values, columns, scope, node)))
+    rows = Select(union, substitute(conjunction(*above), columns)) if above else union
+    return rows, _over(grouping, columns)
+
+
+def _parts(
+    relation: Relation, values: tuple[Scalar, ...], columns: Mapping[Scalar, ColumnRef], scope: Scope, node: exp.Expr
+) -> Iterator[Project]:
+    reason = "the value would change every microsecond"
+    outside = refuse("NOW() in an aggregate", node, reason, "Compare with NOW() in CASE, FILTER or WHERE.")
+    for number, (truth, found) in enumerate(now_cases(values, node, outside)):
         outputs = tuple(Output(ref.column, each) for ref, each in zip(columns.values(), found, strict=True))
         part = joined(Project(Select(relation, truth), scope.fresh("case"), outputs), scope)
-        parts.append(scope.copy_of(part, relation) if number else part)
-    return Union(alias, tuple(parts)), _over(grouping, columns)
+        yield scope.copy_of(part, relation) if number else part
 
 
 def _over(grouping: Grouping, columns: Mapping[Scalar, ColumnRef]) -> Grouping:

@@ -9,7 +9,7 @@ that nothing refers to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,7 +48,7 @@ def outer_join(
     on = joined(on, scope)
     alias = scope.fresh("joined")
     scope.context.names.unions.add(alias)
-    named = _named((*left.columns, *right.columns, *(each.ref for each in shared)))
+    named = relational.distinct_names((*left.columns, *right.columns, *(each.ref for each in shared)))
     from_left: dict[ColumnRef, Scalar] = {}
     from_left.update((ref, joined(ref, scope)) for ref in left.columns)
     from_left.update((each.ref, joined(each.left, scope)) for each in shared)
@@ -75,7 +75,7 @@ def _materialized(left: Side, scope: Scope) -> Side:
     unions = sum(1 for part in walk(left.relation) if isinstance(part, relational.Union))
     if unions < _MOST_UNIONS or scope.context.view:
         return left
-    named = _named(left.columns)
+    named = relational.distinct_names(left.columns)
     outputs = tuple(relational.Output(name, joined(ref, scope)) for ref, name in named.items())
     alias = scope.fresh("joined")
     whole = relational.Materialized(relational.Project(left.relation, scope.fresh("joined"), outputs), alias)
@@ -114,21 +114,6 @@ def _part(
 def missing(ref: ColumnRef) -> Scalar:
     """Return the NULL that an outer join has in place of the column ``ref``."""
     return Cast(Literal(None, NULL, fixed=True), ref.type)
-
-
-def _named(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
-    """Return a name for each column.  Names that begin with _ are reserved for Weft."""
-    names: dict[ColumnRef, str] = {}
-    taken: set[str] = set()
-    for ref in refs:
-        plain = ref.column.lstrip("_") or "column"
-        name, count = plain, 1
-        while name.lower() in taken:
-            count += 1
-            name = f"{plain}_{count}"
-        taken.add(name.lower())
-        names[ref] = name
-    return names
 
 
 def narrowed(query: relational.Query, unions: set[str]) -> relational.Query:

@@ -16,14 +16,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from weft.algebra import relation as relational
-from weft.algebra.scalar import Scalar, call, mentions_now
+from weft.algebra.scalar import call, mentions_now
 from weft.errors import SqlError, of_each
 from weft.sql.lower.conversion import comparable
 from weft.sql.lower.now_conditions import now_condition
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scalar import COMPARISONS, lower_boolean, lower_scalar, only_known_parts
 from weft.sql.lower.scope import Scope
-from weft.sql.lower.value import grouped_existence, lower_quantified
+from weft.sql.lower.value import grouped_condition, lower_quantified, not_in
 
 
 def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
@@ -59,13 +59,15 @@ def lower_predicate(node: exp.Expr, positive: bool, scope: Scope) -> relational.
 
 
 def _exists(query: exp.Expr, positive: bool, scope: Scope) -> relational.Predicate:
-    if (known := grouped_existence(query, scope)) is not None:
+    if (known := grouped_condition(query, scope)) is not None:
         return relational.Plain(known if positive else call("not", known))
     body = scope.context.body(query, scope)
     return relational.Exists(body) if positive else relational.NotExists(body)
 
 
 def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predicate:
+    if (known := grouped_condition(node, scope)) is not None:
+        return relational.Plain(known if positive else call("not", known))
     only(node, "this", "query")
     if isinstance(node.this, exp.Tuple):
         return _rows_in(node, node.this.expressions, positive, scope)
@@ -81,7 +83,7 @@ def _in_subquery(node: exp.In, positive: bool, scope: Scope) -> relational.Predi
     left, right = comparable(value, columns[0], node)
     if positive:
         return relational.Exists(relational.Select(body, relational.Plain(call("=", left, right))))
-    return _not_in(left, right, body, scope)
+    return not_in(left, right, body, scope)
 
 
 def _rows_in(node: exp.In, parts: Sequence[exp.Expr], positive: bool, scope: Scope) -> relational.Predicate:
@@ -99,46 +101,3 @@ def _rows_in(node: exp.In, parts: Sequence[exp.Expr], positive: bool, scope: Sco
     pairs = (comparable(value, column, node) for value, column in zip(values, columns, strict=True))
     same = relational.conjunction(*(relational.Plain(call("=", *pair)) for pair in pairs))
     return relational.Exists(relational.Select(body, same))
-
-
-def _not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> relational.Predicate:
-    """Return the conjunction for "x IN (SELECT y …) is false" from the docstring of the module.
-
-    The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
-    """
-    equal, unknown = call("=", left, right), call("is null", right)
-    missing = [] if _never_null(body) else [unknown]
-    never_null = left in scope.starts()
-    if scope.copied:
-        anything = call("or", equal, *missing, *([] if never_null else [call("is null", left)]))
-        return relational.NotExists(
-            relational.Select(body, relational.Plain(anything if len(anything.args) > 1 else equal))
-        )
-    parts: list[relational.Predicate] = [relational.NotExists(relational.Select(body, relational.Plain(equal)))]
-    parts += [relational.NotExists(relational.Select(body, relational.Plain(each))) for each in missing]
-    if not never_null:
-        parts.append(relational.disjunction(relational.Plain(call("is not null", left)), relational.NotExists(body)))
-    return relational.conjunction(parts[0], *(scope.copy_of(part) for part in parts[1:]))
-
-
-def _never_null(body: relational.Relation) -> bool:
-    """Return whether the only column of a subquery is never NULL.
-
-    The column is never NULL if it holds the start time of each row, or if WHERE tests it.
-    """
-    match body:
-        case relational.Distinct(input=inner):
-            return _never_null(inner)
-        case relational.Union(inputs=inputs):
-            return all(_never_null(part) for part in inputs)
-        case relational.Project(input=inner, outputs=(relational.Output(value=value),)):
-            starts = [source.start for source in relational.sources(inner) if isinstance(source, relational.Scan)]
-            required = (call("not", call("is null", value)), call("is not null", value))
-            conditions = [
-                item.condition
-                for item in relational.conjuncts(relational.condition(inner))
-                if isinstance(item, relational.Plain)
-            ]
-            return value in starts or any(each in conditions for each in required)
-        case _:
-            return False

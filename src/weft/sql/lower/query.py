@@ -20,10 +20,10 @@ from typing import Final
 from sqlglot import exp
 
 from weft.algebra import relation as relational
-from weft.algebra.scalar import Cast, ColumnRef, Scalar, call, children, mentions_now
-from weft.algebra.schema import MONTHS, NULL, DataType, TableSchema
+from weft.algebra.scalar import Case, Cast, ColumnRef, Literal, Scalar, call, children, mentions_now
+from weft.algebra.schema import BOOLEAN, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.algebra.traverse import scalars, scans, thresholds, walk
+from weft.algebra.traverse import mentioned, scalars, scans, thresholds, walk
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import common
 from weft.sql.lower.aggregate import has_aggregate
@@ -34,6 +34,7 @@ from weft.sql.lower.from_clause import bare_values, lower_from, lower_values, na
 from weft.sql.lower.group import is_grouped, lower_grouped
 from weft.sql.lower.limit import Limit, limit_of, rows_within, with_limit
 from weft.sql.lower.nested import as_column, field_name
+from weft.sql.lower.now_conditions import now_cases
 from weft.sql.lower.ordering import at_the_end, lower_order
 from weft.sql.lower.outer import joined, narrowed
 from weft.sql.lower.parse import parse
@@ -46,7 +47,7 @@ from weft.sql.lower.scalar import lower_scalar
 from weft.sql.lower.scope import CommonTable, Context, Names, Scope, Windows
 from weft.sql.lower.time_windows import with_time_window
 from weft.sql.lower.unnest import exploded
-from weft.sql.lower.value import with_values
+from weft.sql.lower.value import chosen, with_values
 from weft.sql.lower.windowed import windowed, with_copies_numbered
 
 _ANSWER: Final = "answer"
@@ -427,13 +428,7 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
         plain_name(item)
     value = lower_scalar(item.unalias(), scope)
     if mentions_now(value):
-        raise refuse(
-            "NOW() in the select list",
-            item,
-            "the answer would be a new row every microsecond",
-            "Select the columns that the query compares with NOW(). Weft delivers the first instant of each "
-            "answer as _first_at.",
-        )
+        value = _chosen_by_now(value, item, scope)
     if mentions_period(value):
         raise refuse(
             "a period function in the select list",
@@ -454,6 +449,30 @@ def _output(item: exp.Expr, scope: Scope, position: int) -> relational.Output:
         )
     field = item.name if isinstance(item, exp.Dot) and not item.name.startswith("_") else field_name(value)
     return relational.Output(name or field or f"col{position + 1}", stored)
+
+
+def _chosen_by_now(value: Scalar, item: exp.Expr, scope: Scope) -> Scalar:
+    """Return a column with the value of a condition, or of CASE and similar expressions whose conditions have NOW.
+
+    Raise SqlError if NOW occurs outside conditions.
+    """
+    error = refuse(
+        "NOW() in the select list",
+        item,
+        "the answer would be a new row every microsecond",
+        "Select the columns that the query compares with NOW(), or compare in CASE: CASE WHEN due < NOW() THEN "
+        "'late' ELSE 'open' END. Weft delivers the first instant of each answer as _first_at.",
+    )
+    windows = "" if scope.windows is None else scope.windows.alias
+    if scope.values is None or scope.context.view or any(ref.scan == windows for ref in mentioned(value)):
+        raise error
+    if value.type == BOOLEAN:
+        found = (Literal(truth, BOOLEAN, fixed=True) for truth in (True, False))
+        value = Case(tuple(zip((value, call("not", value)), found, strict=True)), None, BOOLEAN)
+    cases = []
+    for truth, (each,) in now_cases((value,), item, error):
+        cases.append((truth, each if each.type == value.type else Cast(each, value.type)))
+    return chosen(cases, scope)
 
 
 def _subquery(node: exp.Expr, scope: Scope) -> tuple[relational.Relation, tuple[ColumnRef, ...]]:

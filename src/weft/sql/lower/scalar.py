@@ -33,7 +33,7 @@ from weft.sql.lower.nested import (
 from weft.sql.lower.refusal import only, place, refuse, spaced
 from weft.sql.lower.scope import Scope
 from weft.sql.lower.times import FORMS, lower_time_form, today
-from weft.sql.lower.value import lower_existence, lower_value
+from weft.sql.lower.value import lower_existence, lower_membership, lower_value
 from weft.sql.lower.window import lower_window
 
 NOW_NAMES: Final = frozenset(("now", "current_timestamp", "getdate", "localtimestamp"))
@@ -114,7 +114,18 @@ def _column(node: exp.Column, scope: Scope) -> Scalar:
 
 
 def _literal(node: exp.Literal, scope: Scope) -> Scalar:
-    return Literal(node.name, STRING) if node.is_string else literals.number(node)
+    if not node.is_string:
+        return literals.number(node)
+    text, start = scope.context.text or "", node.meta.get("start")
+    quoted = isinstance(start, int) and text[start : start + 1] == '"'
+    if quoted and any(variable.find(node.name) for variable in scope.visible_variables().values()):
+        raise refuse(
+            f'"{node.name}"',
+            node,
+            "Spark reads a text in double quotes as a string, and FROM has a column of this name",
+            f"Write `{node.name}` for the column, or '{node.name}' for the string.",
+        )
+    return Literal(node.name, STRING)
 
 
 def _paren(node: exp.Paren, scope: Scope) -> Scalar:
@@ -267,7 +278,9 @@ def _is_pattern(pattern: Scalar) -> Scalar:
     return Call("not", (Call("contains", (rest, Literal("\\", STRING, fixed=True)), BOOLEAN),), BOOLEAN)
 
 
-def _in_list(node: exp.In, scope: Scope) -> Scalar:
+def _in(node: exp.In, scope: Scope) -> Scalar:
+    if node.args.get("query") is not None:
+        return lower_membership(node, scope, lower_scalar)
     value, *items = lower_each((node.this, *listed(node)), scope)
     compared_as_text([value, *items], node)
     pairs = [comparable(value, item, node) for item in items]
@@ -360,7 +373,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[..., Scalar]]] = {
     exp.ILike: _like("ilike"),
     exp.RegexpLike: _like("regexp_like"),
     exp.Escape: _escaped,
-    exp.In: _in_list,
+    exp.In: _in,
     exp.Between: _between,
     exp.NullSafeNEQ: _distinct,
     exp.Extract: _extract,

@@ -42,7 +42,7 @@ MOST_RANGE_VARIABLES: Final = 500
 Each use of a common table expression inserts a copy.  Nested expressions could therefore grow without bound.
 """
 
-_MADE_UP: Final = re.compile(r"_(?:was|before|outer|or\d+|\d+)$", re.IGNORECASE)
+_MADE_UP: Final = re.compile(r"_(?:was|before|outer|step|or\d+|\d+)$", re.IGNORECASE)
 """The suffixes of range variables that the rewriting creates.  Weft appends an underscore to a user's alias with one of
 these suffixes.
 """

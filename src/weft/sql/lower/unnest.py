@@ -41,6 +41,9 @@ def lower_unnest(
     ``names`` are the names of the columns, or empty.  Raise SqlError if the argument is neither an ARRAY nor a MAP.
     """
     function = call.name.lower()
+    if scope.context.view:
+        hint = "Write ARRAY_CONTAINS(array, value) or EXISTS(array, x -> condition), or install a query."
+        raise refuse(f"{function.upper()}()", call, "views do not support it", hint)
     if len(call.expressions) != 1:
         raise SqlError(f"{function.upper()} takes 1 argument, not {len(call.expressions)}", where=place(call))
     value = opened(lower(call.expressions[0], scope))

@@ -12,7 +12,7 @@ The subquery becomes a source beside FROM, with one row for each outer row.  Agg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -38,12 +38,14 @@ from weft.errors import SqlError
 from weft.sql.lower.aggregate import has_aggregate
 from weft.sql.lower.conversion import comparable
 from weft.sql.lower.decorrelate import one_row, with_outer_groups
-from weft.sql.lower.intervals import as_interval
-from weft.sql.lower.refusal import place, refuse
+from weft.sql.lower.intervals import as_interval, as_stored
+from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scope import Scope
 from weft.sql.lower.single_rows import at_most_one
 
 _NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
+_TRUE: Final = Literal(True, BOOLEAN, fixed=True)
+_FALSE: Final = Literal(False, BOOLEAN, fixed=True)
 
 
 def lower_value(node: exp.Expr, scope: Scope) -> Scalar:
@@ -59,16 +61,29 @@ def lower_existence(query: exp.Expr, scope: Scope) -> Scalar:
     return _once(query, scope, _existence)
 
 
-def grouped_existence(query: exp.Expr, scope: Scope) -> Scalar | None:
-    """Return the column of EXISTS if GROUP BY has the same EXISTS, otherwise None."""
-    return None if scope.known is None or scope.grouping is None else scope.known.get(f"EXISTS {query.sql('spark')}")
+def lower_membership(node: exp.In, scope: Scope, lower: Callable[[exp.Expr, Scope], Scalar]) -> Scalar:
+    """Return the BOOLEAN column of ``x IN (SELECT …)`` that stands for a value, and add its row to the sources of
+    ``scope``.
+
+    ``lower`` translates ``x``.  Raise SqlError if the subquery has several columns.
+    """
+    return _once(node, scope, lambda _, around: _membership(node, around, lower))
+
+
+def grouped_condition(node: exp.Expr, scope: Scope) -> Scalar | None:
+    """Return the column of the query of EXISTS, or of an IN, if GROUP BY has the same condition, otherwise None."""
+    return None if scope.known is None or scope.grouping is None else scope.known.get(_text(node, exists=True))
+
+
+def _text(node: exp.Expr, *, exists: bool) -> str:
+    return f"{'EXISTS ' if exists and not isinstance(node, exp.In) else ''}{node.unnest().sql('spark')}"  # without AS
 
 
 def _once(node: exp.Expr, scope: Scope, lower: Callable[[exp.Expr, Scope], Scalar]) -> Scalar:
     """A subquery in the select list or in HAVING has the column of an equal subquery in GROUP BY."""
     if scope.known is None:
         return lower(node, scope)
-    text = f"{'EXISTS ' if lower is _existence else ''}{node.unnest().sql('spark')}"  # without AS
+    text = _text(node, exists=lower is _existence)
     if (known := scope.known.get(text)) is not None:
         return known
     value = lower(node, scope)
@@ -99,18 +114,56 @@ def _value(node: exp.Expr, scope: Scope) -> Scalar:
 
 
 def _existence(query: exp.Expr, scope: Scope) -> Scalar:
+    _require_place("EXISTS", query, scope)
+    body = scope.context.body(query, scope)
+    return chosen(((Exists(body), _TRUE), (NotExists(body), _FALSE)), scope)
+
+
+def _membership(node: exp.In, scope: Scope, lower: Callable[[exp.Expr, Scope], Scalar]) -> Scalar:
+    """The value is NULL if no row has ``x`` and the comparison with some row is unknown."""
+    _require_place("IN (SELECT …)", node, scope)
+    only(node, "this", "query")
+    if isinstance(node.this, exp.Tuple):
+        hint = "Write EXISTS with a comparison for each column."
+        raise refuse("IN with several columns used as a value", node, "it must be a condition of WHERE or ON", hint)
+    value = lower(node.this, scope)
+    body, columns = scope.context.subquery(node.args["query"], scope)
+    if len(columns) != 1:
+        raise SqlError("the subquery of IN must have one column", where=place(node.args["query"]))
+    if mentions_now(value):
+        raise refuse("NOW() compared by IN (SELECT …)", node, "IN does not support NOW()", "Write EXISTS with =.")
+    left, right = comparable(value, columns[0], node)
+    equal, missing = Select(body, Plain(call("=", left, right))), Select(body, Plain(call("is null", right)))
+    unknown = relational.disjunction(
+        relational.FALSE if _never_null(body) else scope.copy_of(Exists(missing)),
+        relational.conjunction(Plain(call("is null", left)), scope.copy_of(Exists(body))),
+    )
+    neither = relational.conjunction(NotExists(equal), unknown)
+    nothing = Cast(Literal(None, NULL, fixed=True), BOOLEAN)
+    return chosen(((Exists(equal), _TRUE), (not_in(left, right, body, scope), _FALSE), (neither, nothing)), scope)
+
+
+def _require_place(what: str, node: exp.Expr, scope: Scope) -> None:
     if scope.values is None or scope.context.view:
         reason = "views do not support it" if scope.context.view else "it must be a condition of WHERE, ON or HAVING"
-        hint = "Put it into a derived table: FROM (SELECT …, EXISTS (…) AS found FROM t) AS d."
-        raise refuse("EXISTS used as a value", query, reason, None if scope.context.view else hint)
-    body, parts = scope.context.body(query, scope), list[Project]()
-    for found in (True, False):
-        row = Select(one_row(scope.fresh("value")), Exists(body) if found else NotExists(scope.copy_of(body)))
-        parts.append(Project(row, scope.fresh("value"), (Output("found", Literal(found, BOOLEAN, fixed=True)),)))
+        derived = "Put it into a derived table: FROM (SELECT …, EXISTS (…) AS found FROM t) AS d."
+        raise refuse(f"{what} used as a value", node, reason, None if scope.context.view else derived)
+
+
+def chosen(cases: Sequence[tuple[Predicate, Scalar]], scope: Scope) -> Scalar:
+    """Return the value of the case whose condition is true, as the column of a source of ``scope``.
+
+    At each instant, the condition of one case is true.
+    """
+    assert scope.values is not None
+    parts = []
+    for number, (truth, value) in enumerate(cases):
+        row = Select(one_row(scope.fresh("value")), scope.copy_of(truth) if number else truth)
+        parts.append(Project(row, scope.fresh("value"), (Output("found", as_stored(value)),)))
     union = Union(scope.fresh("value"), tuple(parts))
     scope.context.names.unions.add(union.alias)
     scope.values.append(union)
-    return relational.attributes(union)[0]
+    return as_interval(relational.attributes(union)[0])
 
 
 def with_values(relation: relational.Relation, scope: Scope) -> relational.Relation:
@@ -209,3 +262,42 @@ def lower_quantified(operator: str, value: Scalar, node: exp.Any | exp.All, posi
         return Exists(Select(body, Plain(compared)))
     unknown = (call("is null", left), call("is null", right))
     return NotExists(Select(body, Plain(call("or", compared, *unknown))))
+
+
+def not_in(left: Scalar, right: Scalar, body: relational.Relation, scope: Scope) -> Predicate:
+    """Return the conjunction for "x IN (SELECT y …) is false" (``predicate``).
+
+    The first part is an equality, which a lookup can evaluate.  A nested NOT IN is not split, to limit the text's size.
+    """
+    equal, unknown = call("=", left, right), call("is null", right)
+    missing = [] if _never_null(body) else [unknown]
+    never_null = left in scope.starts()
+    if scope.copied:
+        anything = call("or", equal, *missing, *([] if never_null else [call("is null", left)]))
+        return NotExists(Select(body, Plain(anything if len(anything.args) > 1 else equal)))
+    parts: list[Predicate] = [NotExists(Select(body, Plain(equal)))]
+    parts += [NotExists(Select(body, Plain(each))) for each in missing]
+    if not never_null:
+        parts.append(relational.disjunction(Plain(call("is not null", left)), NotExists(body)))
+    return relational.conjunction(parts[0], *(scope.copy_of(part) for part in parts[1:]))
+
+
+def _never_null(body: relational.Relation) -> bool:
+    """Return whether the only column of a subquery is never NULL.
+
+    The column is never NULL if it holds the start time of each row, or if WHERE tests it.
+    """
+    match body:
+        case Distinct(input=inner):
+            return _never_null(inner)
+        case Union(inputs=inputs):
+            return all(_never_null(part) for part in inputs)
+        case Project(input=inner, outputs=(Output(value=value),)):
+            starts = [source.start for source in relational.sources(inner) if isinstance(source, relational.Scan)]
+            required = (call("not", call("is null", value)), call("is not null", value))
+            conditions = [
+                item.condition for item in relational.conjuncts(relational.condition(inner)) if isinstance(item, Plain)
+            ]
+            return value in starts or any(each in conditions for each in required)
+        case _:
+            return False

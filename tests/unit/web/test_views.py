@@ -46,7 +46,9 @@ def test_a_view_has_its_page_and_is_refreshed(browser: TestClient, tracked: Weft
 
 def test_a_source_that_is_gone_is_shown(browser: TestClient, tracked: Weft, tmp_path: Path) -> None:
     (tmp_path / "staff.csv").unlink()
-    polled = sent(browser, "/tables/staff/poll", browser.get("/tables/staff").text)
+    shown = browser.get("/tables/staff").text
+    assert_safe(shown)
+    polled = sent(browser, "/tables/staff/poll", shown)
     assert "staff.csv" in polled
     assert "The last poll failed" in browser.get("/tables/staff").text
 

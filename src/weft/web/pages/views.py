@@ -54,7 +54,8 @@ def show(visit: Visit) -> Response:
 def _as_of(visit: Visit, table: TableRecord, history: History) -> dict[str, object]:
     bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
     span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
-    first, last = span.first // _SECOND, -(-span.last // _SECOND)
+    # The first place of the slider is not before the first period.
+    first, last = -(-span.first // _SECOND), -(-span.last // _SECOND)
     chosen = read_instant(visit.asked("t"))
     at = visit.number("at", last)
     instant = chosen if chosen is not None else min(max(at if at is not None else last, first), last) * _SECOND

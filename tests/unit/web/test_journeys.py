@@ -343,21 +343,23 @@ def test_a_text_of_another_dialect_is_installed(site: Served) -> None:
     site.weft.remove("translated")  # the ticks of other journeys need no Spark
 
 
-def test_the_slider_shows_the_rows_of_an_instant(site: Served, tmp_path: Path) -> None:
+def test_the_slider_shows_the_rows_of_an_instant(running: Browser, tmp_path: Path) -> None:
     rooms = tmp_path / "rooms.csv"
-    rooms.write_text("name,room\nanna,1\nben,2\n")
-    site.weft.add_source("roomed", "csv", rooms, "name")
-    site.weft.poll_source("roomed", now=now(site) + dt.timedelta(hours=1))
-    rooms.write_text("name,room\nanna,1\n")
-    site.weft.poll_source("roomed", now=now(site) + dt.timedelta(days=2))
-    page = site.signed_in("ada")
-    page.goto("/views/roomed")
-    expect(page.get_by_text("1 row held at")).to_be_visible()
-    page.get_by_role("slider").focus()
-    page.keyboard.press("Home")
-    expect(page.get_by_text("2 rows held at")).to_be_visible()
-    expect(page.get_by_role("cell", name="ben")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"\?at=\d+"))
+    with Weft.open(tmp_path / "home", create=True, clock="replay") as weft, served(weft, running) as site:
+        rooms.write_text("name,room\nanna,1\nben,2\n")
+        weft.add_source("rooms", "csv", rooms, "name")
+        weft.poll_source("rooms", now="2026-03-01 10:00:00.5")
+        rooms.write_text("name,room\nanna,1\n")
+        weft.poll_source("rooms", now="2026-03-05")
+        page = site.window()
+        page.goto("/views/rooms")
+        expect(page.get_by_text("1 row held at")).to_be_visible()
+        page.get_by_role("slider").focus()
+        page.keyboard.press("Home")
+        expect(page.get_by_text("2 rows held at")).to_be_visible()
+        expect(page.get_by_role("cell", name="ben")).to_be_visible()
+        expect(page).to_have_url(re.compile(r"\?at=\d+"))
+    closed(running)
 
 
 def test_a_token_is_shown_once_and_opens_the_api(site: Served) -> None:

@@ -282,7 +282,7 @@ class Queries:
     def purging(self) -> tuple[QueryRecord, ...]:
         """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
-        wanted = select(*QUERY).where(queries.state == "removed", queries.reason.in_((PURGING, PURGING_NOW)))
+        wanted = select(*QUERY).where(queries.state == "removed", OWN, queries.reason.in_((PURGING, PURGING_NOW)))
         return tuple(query_record(row) for row in self._database.rows(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None, at: int) -> None:
@@ -301,7 +301,7 @@ class Queries:
         """Return the wall-clock time (µs) of the last purge whose files still exist, or None."""
         queries = ddl.queries.c
         last: int | None = self._database.value(
-            select(func.max(queries.removed_at)).where(queries.state == "removed", queries.reason == _PURGED)
+            select(func.max(queries.removed_at)).where(queries.state == "removed", OWN, queries.reason == _PURGED)
         )
         return last
 

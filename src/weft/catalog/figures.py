@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Select, case, func, select
 
@@ -38,6 +38,14 @@ class Figures:
     leases: Mapping[str, int]
 
 
+_LAST: Final = (
+    select(ddl.ticks.c.planned_at, ddl.ticks.c.committed_at)
+    .where(ddl.ticks.c.state == "committed")
+    .order_by(ddl.ticks.c.tick_id.desc())
+    .limit(1)
+)
+
+
 def _due(now: int) -> Select[Any]:
     """Count the queries that are due.  One that shares the ``tau`` of its plan is never due by time alone."""
     query = ddl.queries.c
@@ -59,12 +67,7 @@ def read_figures(database: Database, at: int, now: int | None) -> Figures:
         def by_key(wanted: Select[Any]) -> dict[str, int]:
             return {str(key): int(count) for key, count in connection.execute(wanted)}
 
-        last = connection.execute(
-            select(tick.planned_at, tick.committed_at)
-            .where(tick.state == "committed")
-            .order_by(tick.tick_id.desc())
-            .limit(1)
-        ).first()
+        last = connection.execute(_LAST).first()
         held = select(ddl.leases.c.name, ddl.leases.c.acquired_at).where(
             ddl.leases.c.holder.is_not(None), ddl.leases.c.expires_at > at
         )

@@ -20,6 +20,7 @@ class _Elements(HTMLParser):
         super().__init__()
         self.wrong: list[str] = []
         self.forms = self.tokens = 0
+        self.head = self.cells = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
@@ -35,14 +36,27 @@ class _Elements(HTMLParser):
             if address is not None and not (address.startswith("/") and not address.startswith("//"))
             if not address.startswith("#")
         ]
+        if tag == "thead":
+            self.head = 0
+        if tag == "tr":
+            self.cells = 0
+        if tag in ("th", "td"):
+            self.head += given.get("scope") == "col"
+            self.cells += 1
         if tag == "form" and (given.get("method") or "").lower() == "post":
             self.forms += 1
         if tag == "input" and given.get("name") == "csrf":
             self.tokens += 1
 
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "tr" and self.cells != self.head:
+            self.wrong.append(f"a row of {self.cells} cells below {self.head} columns")
+
 
 def assert_safe(text: str) -> None:
-    """Fail if a page has a script or a style of its own, an address elsewhere, or a form without a token."""
+    """Fail if a page has a script or a style of its own, an address elsewhere, a form without a token, or a table
+    with a row that has more or fewer cells than the head.
+    """
     parser = _Elements()
     parser.feed(text)
     parser.close()

@@ -15,15 +15,17 @@ from markupsafe import Markup
 from weft.instants import format_instant, format_interval
 
 _WIDTH: Final = 720
-_HEIGHT: Final = 130
+_HEIGHT: Final = 138
 _LEFT: Final = 44
-_FOOT: Final = 20
-_HEAD: Final = 8
+_FOOT: Final = 28
+_HEAD: Final = 12
 _SECOND: Final = 1_000_000
 _HOUR: Final = 3_600 * _SECOND
 _DAY: Final = 24 * _HOUR
 _STEPS: Final = (60 * _SECOND, 10 * 60 * _SECOND, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY, 364 * _DAY)
 """The lengths of the periods that a chart counts in, in microseconds."""
+_ROOM_FOR_TWO: Final = 460
+"""The least distance between the two labels of an axis: on a telephone, each takes 220."""
 _BARS: Final = 48
 """The maximum number of bars."""
 
@@ -38,9 +40,9 @@ class Counted:
 
     @property
     def each(self) -> str:
-        """The length of a period in words."""
-        words = {_HOUR: "an hour", _DAY: "a day", 7 * _DAY: "a week"}
-        return words.get(self.step) or f"in {_length(self.step)}"
+        """The length of a period in words, such as ``per hour``."""
+        words = {60 * _SECOND: "minute", _HOUR: "hour", _DAY: "day", 7 * _DAY: "week"}
+        return f"per {words.get(self.step) or _length(self.step)}"
 
 
 def _length(step: int) -> str:
@@ -93,7 +95,7 @@ def bars(counted: Counted, what: str) -> Markup:
     ends = counted.begins + (count - 1) * counted.step
     right = _LEFT + width * count
     labels = _axis(most, height) + _text(_LEFT, _day(counted.begins), "start")
-    if count > 5:
+    if right - _LEFT > _ROOM_FOR_TWO:
         labels += _text(right, _day(ends), "end")
     total = f"{sum(counted.counts):,} {what} from {_day(counted.begins)} to {_day(ends)}, most {counted.each}: {most:,}"
     return _svg(total, labels + Markup("").join(marks))
@@ -144,7 +146,8 @@ def _short(number: int) -> str:
 
 
 def _day(instant: int) -> str:
-    return format_instant(instant).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00") + " UTC"
+    second = instant // _SECOND * _SECOND
+    return format_instant(second).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00") + " UTC"
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,15 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "API": lambda v: v.api("/tables/orders"),
         "command": lambda v: v.command("describe", "orders"),
     },
+    "read a view": {
+        "page": lambda v: v.page("/views/rooms"),
+        "API": lambda v: v.api("/tables/rooms/history?known=2026-03-01"),
+        "command": lambda v: v.command("history", "rooms", "--known", "2026-03-01"),
+    },
+    "see the records of a table that could not be read": {
+        "page": lambda v: v.page("/tables/orders/quarantine"),
+        "API": lambda v: v.api("/quarantine?table=orders"),
+    },
     "load rows into a table": {
         "page": lambda v: _upload(v),
         "API": lambda v: v.rows("/tables/orders/rows", '{"id": 5}\n'),
@@ -184,6 +193,11 @@ RIGHTS: Final[Mapping[str, Mapping[str, Try]]] = {
         "page": lambda v: v.page(f"/queries/{v.own}", do="subscribe", channel=_mailbox("page")),
         "API": lambda v: v.api(f"/queries/id:{v.own}/channels", to=_mailbox("api")),
         "command": lambda v: v.command("subscribe", f"own-{v.number}", "--to", _mailbox("command")),
+    },
+    "add a channel (`file:`)": {
+        "page": lambda v: v.page(f"/queries/{v.own}", do="subscribe", channel=f"file:page-{v.number}.jsonl"),
+        "API": lambda v: v.api(f"/queries/id:{v.own}/channels", to=f"file:api-{v.number}.jsonl"),
+        "command": lambda v: v.command("subscribe", f"own-{v.number}", "--to", f"file:command-{v.number}.jsonl"),
     },
     "install a query of one's own text": {
         "page": lambda v: v.page("/ask", do="install", name=f"page-{v.number}", sql="SELECT o.id FROM open o"),
@@ -259,6 +273,11 @@ def made(folder: Path, port: int) -> Weft:
     (folder.parent / "rows.csv").write_text("id\n1\n")
     weft.make_table("orders", "id INT")
     weft.make_table("open", "id INT")
+    (folder.parent / "staff.csv").write_text("id,room\n1,7\n")
+    weft.add_source("staff", "csv", folder.parent / "staff.csv", "id")
+    weft.poll_source("staff", now="2026-02-27")
+    weft.add_view("rooms", "SELECT s.id, s.room FROM staff s")
+    weft.refresh_views("rooms", now="2026-02-28")
     weft.tick(now="2026-03-01")
     weft.append("orders", [{"id": 1}])
     for name, role in [(each.name, each.role) for each in PEOPLE if each.name] + [(REMOVED, "author")]:
@@ -288,6 +307,7 @@ def made(folder: Path, port: int) -> Weft:
         if each.name is not None and each.granted:
             for right, about in (
                 ("read", "orders"),
+                ("read", "rooms"),
                 ("load", "orders"),
                 ("read", "results.shown"),
                 ("read", "saved.form-shared"),

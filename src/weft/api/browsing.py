@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
@@ -36,6 +36,14 @@ class ShownAnswer(Brief):
 
 class Browsing(WeftMethods):
     """The methods of ``Weft`` that list objects by pages, and find objects by ID."""
+
+    @requires(Right.ANY)
+    def one_state(self) -> AbstractContextManager[None]:
+        """Let this thread read one consistent state of the catalog in the ``with`` block, in one transaction.
+
+        What the thread reads after a change of its own is current.
+        """
+        return self.opened.catalog.one_state()
 
     @requires(Right.READ)
     def query_page(

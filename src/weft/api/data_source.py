@@ -8,7 +8,10 @@ of Weft, which takes a second.
 from __future__ import annotations
 
 import datetime as dt
+import os
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import (
@@ -25,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from weft.errors import Refused
+from weft.errors import Refused, WeftError
 from weft.instants import format_instant, from_datetime
 from weft.storage.as_of import GREATEST, LEAST, AnswersAsOf, AsOf, Bounds, PeriodsAsOf, RowsAsOf
 from weft.storage.typed_answers import typed_schema
@@ -40,6 +43,25 @@ NAME: Final = "weft"
 _KINDS: Final = ("table", "view", "query")
 _OPTIONS: Final = ("home", *_KINDS, "at")
 _USAGE: Final = 'Write spark.read.format("weft").option("home", FOLDER).option("table", NAME).load().'
+
+
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+"""The variable that Spark's Python process reads when it reports an error."""
+
+
+@contextmanager
+def _shown_without_traceback() -> Iterator[None]:
+    """Let Spark show an error of Weft as a message.  It shows other errors with their traceback.
+
+    The variable is set until Spark has reported the error, since the process may later serve other programs.
+    """
+    try:
+        yield
+    except WeftError as error:
+        if _HIDE not in os.environ:
+            os.environ[_HIDE] = "1"
+            weakref.finalize(error, os.environ.pop, _HIDE, None)
+        raise
 
 
 def register(spark: SparkSession) -> None:
@@ -58,15 +80,17 @@ class WeftSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns.  Raise Refused or NotFound."""
-        return from_arrow_schema(typed_schema(_relation(self.options).columns))
+        with _shown_without_traceback():
+            return from_arrow_schema(typed_schema(_relation(self.options).columns))
 
     def reader(self, schema: StructType) -> _Reader:
         """Return a reader of the columns of ``schema``, which may be some of the relation's."""
-        relation = _relation(self.options)
-        unknown = [each for each in schema.names if each not in dict(relation.columns)]
-        if unknown:
-            raise Refused(f"there is no column {unknown[0]!r}", hint="Leave out .schema(…), or name columns of it.")
-        return _Reader(relation, schema.names)
+        with _shown_without_traceback():
+            relation = _relation(self.options)
+            unknown = [each for each in schema.names if each not in dict(relation.columns)]
+            if unknown:
+                raise Refused(f"there is no column {unknown[0]!r}", hint="Leave out .schema(…), or name columns of it.")
+            return _Reader(relation, schema.names)
 
 
 class _Part(InputPartition):
@@ -92,12 +116,14 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return a partition for each file that can be read apart."""
         bounds: Bounds = self._bounds
-        return [_Part(files) for files in self._relation.parts(bounds)]
+        with _shown_without_traceback():
+            return [_Part(files) for files in self._relation.parts(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
-        for rows in self._relation.read(partition.value):
-            yield from rows.select(self._names).to_batches()
+        with _shown_without_traceback():
+            for rows in self._relation.read(partition.value):
+                yield from rows.select(self._names).to_batches()
 
 
 def _limits(given: Filter) -> tuple[str, int, int] | None:

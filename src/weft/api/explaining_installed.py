@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile
 from typing import Final
 
 from weft.algebra.relation import Output, Query
+from weft.algebra.schema import TableSchema
 from weft.algebra.traverse import rename
 from weft.api.explaining import extents, rows_of, with_order
 from weft.catalog.records import QueryRecord, TickQuery
@@ -34,7 +36,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
         by_id = {table.schema.id: table.schema for table in tables.values() if table.schema.source == "table"}
         defined = tuple(by_id[key] for key in query.definitions)
         sizes = rows_of(extents(home.catalog, {table.schema.name: table.schema for table in tables.values()}))
-        explained = explain(replace(own_plan(query, shape), definitions=defined)).sized(sizes)
+        explained = _explained(own_plan(query, shape), defined).sized(sizes)
         # A stored plan lacks the types of intervals and of JSON text.
         explanation = with_order(replace(explained, columns=query.columns), query.sql)
     else:
@@ -42,6 +44,12 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
     return replace(
         explanation, name=query.name, how_many=_answers(home, query), next_due=_next_due(home, query, shape, tables)
     )
+
+
+@lru_cache(maxsize=500)
+def _explained(own: Plan, definitions: tuple[TableSchema, ...]) -> Explanation:
+    """The derivation depends on nothing else, and takes longer than all reading of the page of a query."""
+    return explain(replace(own, definitions=definitions))
 
 
 def tree_of(home: OpenHome, name: str) -> PlanNode:

@@ -95,6 +95,10 @@ class CatalogParts:
         with self._database.changing() as connection:
             return read_link_key(connection) or make_link_key(connection)
 
+    def one_state(self) -> AbstractContextManager[None]:
+        """Let this thread read one consistent state: see ``Database.one_state``."""
+        return self._database.one_state()
+
     def home(self) -> HomeRecord:
         """Return the home's record."""
         return self._database.read(read_home)

@@ -31,8 +31,50 @@ from weft.store import FULL, free_bytes
 _given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
+_PLAIN: Final = (int, str, type(None), tuple)
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class _State:
+    """A reading transaction that functions of one thread share.  The first of them begins it."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], object] = {}
+        """What functions returned, by the function and its arguments."""
+        self._connection: Connection | None = None
+        self._readers = 0
+
+    @contextmanager
+    def reading(self, engine: Engine) -> Iterator[Connection]:
+        """Lend the connection of the transaction.  An error of the database ends it: PostgreSQL refuses its rest."""
+        if self._connection is None:
+            self._connection = engine.connect()
+            self._connection.begin()
+        self._readers += 1
+        failed = False
+        try:
+            yield self._connection
+        except SQLAlchemyError:
+            failed = True
+            raise
+        finally:
+            self._readers -= 1
+            if failed:
+                self.end()
+
+    def end(self) -> None:
+        """End the transaction, unless a function of this thread still reads in it.  The next one begins another."""
+        if self._connection is not None and not self._readers:
+            connection, self._connection = self._connection, None
+            self.known.clear()
+            connection.close()
+
+
+class _Shared(threading.local):
+    """The state that the current thread reads, or None if each reading function has a transaction of its own."""
+
+    state: _State | None = None
 
 
 class Database:
@@ -55,6 +97,7 @@ class Database:
         self._engine = engine
         self._lease: Lease | None = None
         self._closed = threading.Event()
+        self._shared = _Shared()
 
     def under(self, lease: Lease) -> Database:
         """Return a copy of this object for writing under ``lease``."""
@@ -81,13 +124,48 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Run a transaction that reads one consistent state."""
         self._require_open()
+        state = self._shared.state
+        if state is not None:
+            with catalog_errors(self.address), state.reading(self._engine) as connection:
+                yield connection
+            return
         with catalog_errors(self.address), self._engine.connect() as connection, connection.begin():
             yield connection
 
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Let this thread read one consistent state of the catalog during the ``with`` block, in one transaction.
+
+        A writing transaction of the thread ends the state: what the thread reads after it is current.
+        """
+        if self._shared.state is not None:
+            yield
+            return
+        self._shared.state = state = _State()
+        try:
+            yield
+        finally:
+            self._shared.state = None
+            state.end()
+
+    def end_state(self) -> None:
+        """Let this thread read what is current, also within ``one_state``."""
+        if self._shared.state is not None:
+            self._shared.state.end()
+
     def read(self, function: Callable[Concatenate[Connection, P], R], *given: P.args, **named: P.kwargs) -> R:
-        """Return the result of a function that reads, in a transaction of its own."""
+        """Return the result of a function that reads, in a transaction of its own.
+
+        Within ``one_state``, a function runs once for the same plain arguments.  Its result must be immutable.
+        """
+        key = (function, *given)
+        state = None if named or not all(isinstance(each, _PLAIN) for each in given) else self._shared.state
         with self.reading() as connection:
-            return function(connection, *given, **named)
+            if state is None:
+                return function(connection, *given, **named)
+            if key not in state.known:
+                state.known[key] = function(connection, *given, **named)
+            return cast("R", state.known[key])
 
     def rows(self, wanted: Select[Any]) -> Sequence[Any]:
         """Return the rows of a query that is a transaction of its own."""
@@ -108,6 +186,7 @@ class Database:
     def changing(self) -> Iterator[Connection]:
         """Run a transaction that excludes all other writers.  Raise LeaseLost if another writer took the lease."""
         self._require_open()
+        self.end_state()
         with catalog_errors(self.address), self._engine.connect() as plain:
             connection = to_write(plain)
             with connection.begin():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Select, case, func, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
+from weft.catalog.sharing import OWN
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,20 @@ class Figures:
     leases: Mapping[str, int]
 
 
+_LAST: Final = (
+    select(ddl.ticks.c.planned_at, ddl.ticks.c.committed_at)
+    .where(ddl.ticks.c.state == "committed")
+    .order_by(ddl.ticks.c.tick_id.desc())
+    .limit(1)
+)
+
+
+def _due(now: int) -> Select[Any]:
+    """Count the queries that are due.  One that shares the ``tau`` of its plan is never due by time alone."""
+    query = ddl.queries.c
+    return select(func.count()).where(query.state == "active", query.next_due <= now, OWN)
+
+
 def read_figures(database: Database, at: int, now: int | None) -> Figures:
     """Return the figures at the instant ``at`` of the wall clock.  ``now`` is the time of the home's clock."""
     query, sub, tick, out = ddl.queries.c, ddl.subscriptions.c, ddl.ticks.c, ddl.outbox.c
@@ -52,9 +67,7 @@ def read_figures(database: Database, at: int, now: int | None) -> Figures:
         def by_key(wanted: Select[Any]) -> dict[str, int]:
             return {str(key): int(count) for key, count in connection.execute(wanted)}
 
-        last = connection.execute(
-            select(tick.planned_at, tick.committed_at).where(tick.state == "committed").order_by(tick.tick_id.desc())
-        ).first()
+        last = connection.execute(_LAST).first()
         held = select(ddl.leases.c.name, ddl.leases.c.acquired_at).where(
             ddl.leases.c.holder.is_not(None), ddl.leases.c.expires_at > at
         )
@@ -67,7 +80,7 @@ def read_figures(database: Database, at: int, now: int | None) -> Figures:
                 .group_by(state)
             ),
             answers=one(select(func.sum(query.next_ordinal - 1)).where(live)),
-            due=0 if now is None else one(select(func.count()).where(query.state == "active", query.next_due <= now)),
+            due=0 if now is None else one(_due(now)),
             ticks=one(select(func.count()).where(tick.state == "committed")),
             tick_us=None if last is None else last[1] - last[0],
             tick_at=None if last is None else last[1],

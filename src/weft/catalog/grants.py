@@ -84,16 +84,17 @@ class Grants:
             return Rights(principal, "admin")
         if principal.query_id is not None:
             return Rights(principal, None, frozenset({(Right.READ, "query", str(principal.query_id))}))
-        user_id = principal.user_id or 0
-        with self._database.reading() as connection:
-            version = int(connection.execute(_VERSION).scalar_one())
-            kept = self._kept
-            if kept[0] != version:
-                kept = self._kept = (version, {})  # one value, because threads share it
-            found = kept[1].get(user_id)
-            if found is None:
-                found = kept[1][user_id] = _role_and_grants(connection, user_id)
-        return Rights(principal, *found)
+        return Rights(principal, *self._database.read(self._present, principal.user_id or 0))
+
+    def _present(self, connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
+        version = int(connection.execute(_VERSION).scalar_one())
+        kept = self._kept
+        if kept[0] != version:
+            kept = self._kept = (version, {})  # one value, because threads share it
+        found = kept[1].get(user_id)
+        if found is None:
+            found = kept[1][user_id] = _role_and_grants(connection, user_id)
+        return found
 
 
 _VERSION: Final = select(ddl.home.c.rights_version)

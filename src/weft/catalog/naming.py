@@ -11,6 +11,8 @@ from weft.errors import NotFound, Refused
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _WORDS = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 _QUERY_NAME = re.compile(r"\w[\w.\-]{0,99}")
+_QUOTED = re.compile(r"""(?=["\[`](?:results\.)?(\w[\w.\-]{0,99})["\]`])""", re.IGNORECASE)
+"""A name of a query in the quotes of any dialect.  In BigQuery, the quotes enclose the name of the schema, too."""
 
 
 def folded(name: str) -> str:
@@ -73,12 +75,14 @@ def queries_mentioned(text: str) -> frozenset[str]:
 
     >>> sorted(queries_mentioned("SELECT a FROM results.late"))
     ['FROM', 'SELECT', 'a', 'late', 'results']
+    >>> "late-orders" in queries_mentioned('SELECT a FROM results."late-orders"')
+    True
     >>> queries_mentioned("SELECT a FROM t")
     frozenset()
     """
     if "results" not in text.lower():
         return frozenset()
-    return _words(text)
+    return _words(text) | frozenset(_QUOTED.findall(text))
 
 
 def words(text: str) -> frozenset[str]:

@@ -192,16 +192,11 @@ class Queries:
 
     def among(self, names: Iterable[str]) -> tuple[QueryRecord, ...]:
         """Return the live queries with these case-insensitive names.  Ignore unknown names."""
-        wanted = sorted({folded(name) for name in names})
-        records: list[QueryRecord] = []
-        with self._database.reading() as connection:
-            for some in parts(wanted):
-                records += [query_record(row) for row in connection.execute(_AMONG, {"names": list(some)})]
-        return tuple(sorted(records, key=lambda query: query.query_id))
+        return self._database.read(_among, tuple(sorted({folded(name) for name in names})))
 
     def by_ids(self, ids: Iterable[int]) -> tuple[QueryRecord, ...]:
         """Return the queries with these IDs, including removed queries, ordered by ID."""
-        return self._database.read(_by_ids, ids)
+        return self._database.read(_by_ids, tuple(ids))
 
     def read_by_plans(self, plan_ids: Collection[int]) -> tuple[QueryRecord, ...]:
         """Return the queries whose results the live queries of these plans read, directly or indirectly."""
@@ -221,6 +216,7 @@ class Queries:
         try:
             yield
         except StorageError:
+            self._database.end_state()
             query = self.by_id(query_id)
             if query.state == "removed" and query.reason in (PURGING, PURGING_NOW, _PURGED, _DELETED):
                 raise NotFound(
@@ -231,10 +227,7 @@ class Queries:
 
     def plan(self, plan_id: int) -> PlanRecord:
         """Return the plan with this ID.  Raise NotFound for an unknown ID."""
-        row = self._database.first(select(ddl.plans).where(ddl.plans.c.plan_id == plan_id))
-        if row is None:
-            raise NotFound(f"there is no plan {plan_id}")
-        return PlanRecord(row.plan_id, row.signature, row.body)
+        return self._database.read(_plan, plan_id)
 
     def plans(self, plan_ids: Collection[int] | None = None) -> tuple[PlanRecord, ...]:
         """Return the plans with these IDs, ordered by ID.  With None, return the plans of live queries."""
@@ -289,7 +282,7 @@ class Queries:
     def purging(self) -> tuple[QueryRecord, ...]:
         """Return the removed queries whose answers must be purged.  A part of the answers may already be purged."""
         queries = ddl.queries.c
-        wanted = select(*QUERY).where(queries.state == "removed", queries.reason.in_((PURGING, PURGING_NOW)))
+        wanted = select(*QUERY).where(queries.state == "removed", OWN, queries.reason.in_((PURGING, PURGING_NOW)))
         return tuple(query_record(row) for row in self._database.rows(wanted.order_by(queries.query_id)))
 
     def purged(self, query_ids: Iterable[int], stored: tuple[str, int, int] | None, at: int) -> None:
@@ -308,7 +301,7 @@ class Queries:
         """Return the wall-clock time (µs) of the last purge whose files still exist, or None."""
         queries = ddl.queries.c
         last: int | None = self._database.value(
-            select(func.max(queries.removed_at)).where(queries.state == "removed", queries.reason == _PURGED)
+            select(func.max(queries.removed_at)).where(queries.state == "removed", OWN, queries.reason == _PURGED)
         )
         return last
 
@@ -388,6 +381,23 @@ def live_readers(connection: Connection) -> dict[int, QueryRecord]:
     queries = ddl.queries.c
     wanted = select(*QUERY).where(_READING, queries.state != "removed").order_by(queries.query_id)
     return {row.query_id: query_record(row) for row in connection.execute(wanted)}
+
+
+def _among(connection: Connection, names: tuple[str, ...]) -> tuple[QueryRecord, ...]:
+    records: list[QueryRecord] = []
+    for some in parts(names):
+        records += [query_record(row) for row in connection.execute(_AMONG, {"names": list(some)})]
+    return tuple(sorted(records, key=lambda query: query.query_id))
+
+
+def _plan(connection: Connection, plan_id: int) -> PlanRecord:
+    row = connection.execute(_PLAN, {"plan_id": plan_id}).first()
+    if row is None:
+        raise NotFound(f"there is no plan {plan_id}")
+    return PlanRecord(row.plan_id, row.signature, row.body)
+
+
+_PLAN: Final = select(ddl.plans).where(ddl.plans.c.plan_id == bindparam("plan_id"))
 
 
 def _by_ids(connection: Connection, ids: Iterable[int]) -> tuple[QueryRecord, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, union
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -14,6 +14,7 @@ from weft.catalog.naming import folded
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.query_conditions import is_seen_by
 from weft.catalog.records import QueryRecord, QueryState
+from weft.catalog.sharing import OWN
 from weft.planning.stored_synopsis import MARK
 from weft.printable import Brief
 
@@ -110,11 +111,14 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
         conditions.append(is_seen_by(*wanted.seen_by))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
+    if wanted.state not in (None, "active"):
+        conditions.append(OWN)  # as all such queries are: the index has them by state
     if wanted.user:
         conditions.append(queries.user == wanted.user)
     if wanted.troubled:
         failing = select(subscribed.query_id).where(subscribed.last_error.is_not(None), subscribed.state != "ended")
-        conditions.append(or_(queries.state == "failed", queries.query_id.in_(failing)))
+        failed = select(queries.query_id).where(queries.state == "failed", OWN)
+        conditions.append(queries.query_id.in_(union(failed, failing)))
     if wanted.synopsis:
         plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(MARK, autoescape=True))
         conditions.append(queries.plan_id.in_(plans))

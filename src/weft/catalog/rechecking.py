@@ -29,7 +29,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.home_record import set_home
 from weft.catalog.query_conditions import parts
-from weft.catalog.sharing import leave
+from weft.catalog.sharing import OWN, leave
 from weft.rights.policy import ADMIN_CHANNELS, Grant, Rights, Thing
 from weft.rights.principal import Principal, Right
 
@@ -50,7 +50,7 @@ class Rechecks:
     def paused(self) -> int:
         """Return the number of queries that are paused because their owner has lost a right."""
         queries = ddl.queries.c
-        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None))
+        wanted = select(func.count()).where(queries.state == "paused", queries.reason.is_not(None), OWN)
         return int(self._database.value(wanted))
 
     def run(self) -> None:

@@ -223,18 +223,10 @@ class Ticks:
 
     def of_query(self, query_id: int, limit: int = 20) -> tuple[TickQuery, ...]:
         """Return the outcomes of the latest ticks for one query, the newest first."""
-        member, tick = ddl.tick_queries.c, ddl.ticks.c
-        t = func.coalesce(member.until, tick.t).label("t")
-        own = (
-            select(member.tick_id, member.query_id, t, member.tau, tick.state, member.rows, member.reason)
-            .join_from(ddl.tick_queries, ddl.ticks)
-            .where(member.query_id == query_id)
-            .order_by(member.tick_id.desc())
-            .limit(limit)
-        )
+        wanted = {"of_query": query_id, "most": limit}
         with self._database.reading() as connection:
-            found = {row.tick_id: TickQuery(**row._mapping) for row in connection.execute(own)}
-            for row in connection.execute(_shared_ticks(query_id).limit(limit)):
+            found = {row.tick_id: TickQuery(**row._mapping) for row in connection.execute(_OWN_TICKS, wanted)}
+            for row in connection.execute(_SHARED_TICKS, wanted):
                 rows = 0 if row.state == "committed" else None
                 other = TickQuery(query_id=query_id, rows=rows, **row._mapping)
                 found.setdefault(other.tick_id, other)
@@ -310,14 +302,27 @@ def _add_what_is_read(connection: Connection, tick_id: int) -> None:
         connection.execute(insert(ddl.tick_queries).from_select(["tick_id", "query_id", "tau"], more))
 
 
-def _shared_ticks(query_id: int) -> Select[Any]:
+def _own_ticks() -> Select[Any]:
+    """Select the ticks of a query, the newest first."""
+    member, tick = ddl.tick_queries.c, ddl.ticks.c
+    t = func.coalesce(member.until, tick.t).label("t")
+    return (
+        select(member.tick_id, member.query_id, t, member.tau, tick.state, member.rows, member.reason)
+        .join_from(ddl.tick_queries, ddl.ticks)
+        .where(member.query_id == bindparam("of_query"))
+        .order_by(member.tick_id.desc())
+        .limit(bindparam("most", type_=Integer))
+    )
+
+
+def _shared_ticks() -> Select[Any]:
     """Select the ticks of the plans whose ``tau`` a query shared, the newest first."""
     query, past, member, tick = ddl.queries.c, ddl.shared_ticks.c, ddl.tick_plans.c, ddl.ticks.c
     spans = union_all(
         select(query.plan_id, query.shared_since.label("after"), literal(None, Integer).label("upto")).where(
-            query.query_id == query_id, ~OWN
+            query.query_id == bindparam("of_query"), ~OWN
         ),
-        select(past.plan_id, past.after, past.upto).where(past.query_id == query_id),
+        select(past.plan_id, past.after, past.upto).where(past.query_id == bindparam("of_query")),
     ).subquery()
     return (
         select(member.tick_id, tick.t, tick.state, member.tau, member.reason)
@@ -325,9 +330,12 @@ def _shared_ticks(query_id: int) -> Select[Any]:
         .join(spans, and_(member.plan_id == spans.c.plan_id, member.tick_id > spans.c.after))
         .where(or_(spans.c.upto.is_(None), member.tick_id <= spans.c.upto))
         .order_by(member.tick_id.desc())
+        .limit(bindparam("most", type_=Integer))
     )
 
 
+_OWN_TICKS: Final = _own_ticks()
+_SHARED_TICKS: Final = _shared_ticks()
 _TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
 
 

@@ -62,7 +62,7 @@ def _write(form: FileForm, batches: Batches) -> Batches:
     """Write the rows of a partition, in the process of an executor."""
     from pyspark import TaskContext
 
-    pieces = row_groups(batches)
+    pieces = row_groups(batches, form.row_group)
     first = next(pieces, None)
     if first is None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,8 @@ from weft.instants import MIN_INSTANT, format_instant, from_datetime
 from weft.planning.plan import plan
 from weft.printable import Brief, counted
 from weft.sql.rendering.render import quoted
-from weft.storage.periods import known_at, periods, values_of
+from weft.storage.periods import known_at, periods, periods_at, values_of
+from weft.storage.table import Table
 from weft.storage.values import Value
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class History(Tabular):
     ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source. The first
     ``keys`` columns form the key. ``at`` is the instant of the query. ``bounds`` are the earliest begin of all recorded
     periods and the latest end, which is None if a period is open (µs UTC). ``bounds`` is None without periods, and with
-    an SQL condition.
+    an SQL condition or an instant that must be held. ``recorded`` has all matching periods, as Arrow, if it is known.
     """
 
     name: str
@@ -60,6 +61,20 @@ class History(Tabular):
     at: int
     session: Callable[[], SparkSession] = field(compare=False)
     bounds: tuple[int, int | None] | None = None
+    recorded: pa.Table | None = field(default=None, compare=False)
+
+    def held(self, at: int, limit: int | None = None) -> History:
+        """Return at most ``limit`` of the recorded periods that contain the instant ``at`` (µs UTC).
+
+        Raise Refused for a history with an SQL condition.
+        """
+        if self.recorded is None:
+            raise Refused("the periods of a condition have no instant", hint="Write the instant in the condition.")
+        begin, end = (self.recorded.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
+        lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, at))
+        found = self.recorded.filter(pc.and_(pc.less_equal(begin, at), lasts))
+        shown = _stretches(found, [name for name, _ in self.columns], self.keys, limit)
+        return replace(self, stretches=shown, count=found.num_rows, bounds=None, recorded=found)
 
     def _typed(self) -> Columns:
         return (*self.columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP))
@@ -107,9 +122,11 @@ def history(
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
-    bounds = None
+    bounds, recorded = None, None
     if where is None:
-        stretches, count, bounds = _all(home, table, ordered, limit, known, held_at)
+        recorded = _recorded(home, table, known, held_at)
+        stretches, count = _stretches(recorded, ordered, len(table.keys), limit), recorded.num_rows
+        bounds = _bounds(recorded) if held_at is None else None
     elif not where.strip():
         raise Refused(
             "--where is empty", hint='Write a condition, such as --where "id = 2", or omit --where to get all periods.'
@@ -121,7 +138,7 @@ def history(
             "--where applies to the whole current history, and cannot be used with --known or an instant",
             hint="Write the instant in the condition: valid_from <= … AND (valid_to IS NULL OR valid_to > …).",
         )
-    return History(table.name, columns, len(table.keys), stretches, count, at, home.session, bounds)
+    return History(table.name, columns, len(table.keys), stretches, count, at, home.session, bounds, recorded)
 
 
 def _now(home: OpenHome) -> int:
@@ -131,26 +148,25 @@ def _now(home: OpenHome) -> int:
     return home.catalog.views.present(max(record.now or MIN_INSTANT, record.last_ts))
 
 
-def _all(
-    home: OpenHome,
-    table: TableRecord,
-    ordered: list[str],
-    limit: int | None,
-    known: int | None,
-    held_at: int | None,
-) -> tuple[tuple[Stretch, ...], int, tuple[int, int | None] | None]:
-    log = log_of(home.catalog, table)
-    matching = periods(log if known is None else known_at(log, known))
-    begin, end = (matching.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
-    bounds = (pc.min(begin).as_py(), None if end.null_count else pc.max(end).as_py()) if matching.num_rows else None
+def _recorded(home: OpenHome, table: TableRecord, known: int | None, held_at: int | None) -> pa.Table:
     if held_at is not None:
-        lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, held_at))
-        matching = matching.filter(pc.and_(pc.less_equal(begin, held_at), lasts))
-    by = [(each, "ascending") for each in (*ordered[: len(table.keys)], VALID_FROM, *ordered[len(table.keys) :])]
-    shown = matching.sort_by(by).slice(0, limit)
+        assert table.log is not None
+        return periods_at(Table(home.catalog.data / table.path).files(), table.stored, held_at, known)
+    log = log_of(home.catalog, table)
+    return periods(log if known is None else known_at(log, known))
+
+
+def _bounds(recorded: pa.Table) -> tuple[int, int | None] | None:
+    begin, end = (recorded.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
+    return (pc.min(begin).as_py(), None if end.null_count else pc.max(end).as_py()) if recorded.num_rows else None
+
+
+def _stretches(found: pa.Table, ordered: Sequence[str], keys: int, limit: int | None) -> tuple[Stretch, ...]:
+    by = [(each, "ascending") for each in (*ordered[:keys], VALID_FROM, *ordered[keys:])]
+    shown = found.sort_by(by).slice(0, limit)
     ends = (shown.column(each).cast(pa.int64()).to_pylist() for each in (VALID_FROM, VALID_TO))
     rows = zip(*(shown.column(each).to_pylist() for each in ordered), strict=True)
-    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True)), matching.num_rows, bounds
+    return tuple(Stretch(*each) for each in zip(rows, *ends, strict=True))
 
 
 def _matching(

@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import INTERVAL, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.storage.columns import INSTANT, arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.ledger import answers_in
 from weft.storage.nested import nested_array
-from weft.storage.periods import TS, periods, read_log
+from weft.storage.periods import TS, periods_at
 from weft.storage.typed_answers import OWN, Columns, typed_schema, typed_table
 
 Bounds: TypeAlias = Mapping[str, tuple[int, int]]
@@ -82,14 +81,8 @@ class PeriodsAsOf(RowsAsOf):
 
     def read(self, files: Sequence[DataFile]) -> Iterator[pa.Table]:
         """Yield the rows."""
-        found = periods(read_log(files, self.log))
-        begin, end = found.column(VALID_FROM), found.column(VALID_TO)
-        if self.at is None:
-            alive = pc.is_null(end)
-        else:
-            at = pa.scalar(self.at, INSTANT)
-            alive = pc.and_(pc.less_equal(begin, at), pc.fill_null(pc.greater(end, at), True))
-        yield _typed(found.filter(alive).select([name for name, _ in self.columns]), self.columns)
+        found = periods_at(files, self.log, self.at)
+        yield _typed(found.select([name for name, _ in self.columns]), self.columns)
 
 
 @dataclass(frozen=True)

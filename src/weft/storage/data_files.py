@@ -31,6 +31,8 @@ _LEVEL: Final = 1
 
 ROW_GROUP: Final = 32_768
 """The number of rows in a row group. A reader can skip a row group by its statistics."""
+ROW_GROUP_PROPERTY: Final = "weft.rowGroup"
+"""The property of a table that names another number of rows in a row group."""
 _SAMPLE: Final = 10_000
 _SMALL: Final = 256 << 10
 """A file of an object store with at most this number of bytes is kept in memory after the first read."""
@@ -59,7 +61,8 @@ class NewFile:
 
 @dataclass(frozen=True)
 class FileForm:
-    """What a new data file of a table needs: the table's folder, its schema and the columns with statistics.
+    """What a new data file of a table needs: the table's folder, its schema, the columns with statistics, and the
+    number of rows in a row group.
 
     Processes that have no other part of the home receive this object.
     """
@@ -67,6 +70,7 @@ class FileForm:
     folder: Store
     schema: pa.Schema
     with_statistics: tuple[str, ...]
+    row_group: int = ROW_GROUP
 
     def write(self, pieces: Iterable[pa.Table], name: str | None = None) -> NewFile:
         """Write the rows as one Parquet file in the folder of the table, in their order. A missing column is NULL.
@@ -95,7 +99,7 @@ class FileForm:
         first = next(given, self.schema.empty_table())
         with file.filesystem.open_output_stream(file.path) as stream, _writer(stream, first) as writer:
             for rows in chain([first], given):
-                writer.write_table(rows, row_group_size=ROW_GROUP)
+                writer.write_table(rows, row_group_size=self.row_group)
                 statistics.add(rows)
         return statistics.rows, statistics.text()
 

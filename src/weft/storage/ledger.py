@@ -17,7 +17,7 @@ from weft.algebra.schema import DataType
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import FilesRemoved, StorageError
-from weft.storage.data_files import file_batches
+from weft.storage.data_files import ROW_GROUP_PROPERTY, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
 from weft.storage.table import Table
 from weft.storage.values import Value, decode
@@ -34,6 +34,7 @@ Spans: TypeAlias = "Mapping[int, tuple[int, int]]"
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
+_ROW_GROUP: Final = 8_192
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,9 @@ def require_ledger(data: Store) -> Table:
     if not ledger.exists():
         from weft.storage.statistics import COLUMNS_PROPERTY, named_columns
 
-        ledger.ensure(ledger_schema(), {COLUMNS_PROPERTY: named_columns(_STATISTICS)})
+        # The answers of a page are few rows: with row groups of the usual size, it would decode four times as much.
+        properties = {COLUMNS_PROPERTY: named_columns(_STATISTICS), ROW_GROUP_PROPERTY: str(_ROW_GROUP)}
+        ledger.ensure(ledger_schema(), properties)
     return ledger
 
 

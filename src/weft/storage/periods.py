@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -62,6 +64,20 @@ def known_at(log: pa.Table, instant: int) -> pa.Table:
 def read_log(files: Sequence[DataFile], log: TableSchema) -> pa.Table:
     """Read the history log of a tracked table. Raise StorageError if a file is missing or damaged."""
     return read_data_files(files, stored_schema(log))
+
+
+def periods_at(files: Sequence[DataFile], log: TableSchema, at: int | None, known: int | None = None) -> pa.Table:
+    """Return the periods that contain the instant ``at`` (None: the open ones), as recorded up to ``known`` (µs UTC).
+
+    Only rows of periods that begin up to ``at`` are read: row groups without such rows are skipped. Raise StorageError.
+    """
+    instant = None if at is None else pa.scalar(at, INSTANT)
+    limits = [] if instant is None else [pc.field(VALID_FROM) <= instant]
+    limits += [] if known is None else [pc.field(TS) <= pa.scalar(known, INSTANT)]
+    found = periods(read_data_files(files, stored_schema(log), reduce(and_, limits) if limits else None))
+    end = found.column(VALID_TO)
+    open_ = pc.is_null(end)
+    return found.filter(open_ if instant is None else pc.or_kleene(open_, pc.greater(end, instant)))
 
 
 def open_periods(log: pa.Table) -> pa.Table:

@@ -22,7 +22,7 @@ from weft.errors import LeaseLost, StorageError
 from weft.failpoint import failpoint
 from weft.storage import delta_log
 from weft.storage.attached import COLUMN
-from weft.storage.data_files import FileForm, NewFile, file_batches
+from weft.storage.data_files import ROW_GROUP, ROW_GROUP_PROPERTY, FileForm, NewFile, file_batches
 from weft.storage.delta_log import MOST_CACHED, RESTORE_HINT, DataFile, DeltaSnapshot, LogEntry, commit_file, located
 from weft.store import Store
 
@@ -234,7 +234,8 @@ class Table:
         from weft.storage.statistics import columns_with_statistics
 
         schema, properties = self._read(lambda handle: (_schema(handle), handle.metadata().configuration))
-        return FileForm(self.place, schema, tuple(columns_with_statistics(properties, schema)))
+        row_group = int(properties.get(ROW_GROUP_PROPERTY, ROW_GROUP))
+        return FileForm(self.place, schema, tuple(columns_with_statistics(properties, schema)), row_group)
 
     def write(self, rows: pa.Table) -> NewFile:
         """Write a data file that no commit names yet. The rows keep their order, and a missing column is NULL."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.form_parameter import PARAMETER_TYPES, FormParameter
+from weft.configuration import configuration
 from weft.errors import Refused, WeftError
 from weft.sql.lower.placeholders import constant, filled, parameter_names
 
@@ -140,6 +141,11 @@ def empty_draft(sql: str = "", dialect: str = "") -> Draft:
     return Draft(sql, {**dict.fromkeys(_FIELDS, ""), "dialect": dialect})
 
 
+def first_answers(visit: Visit) -> str:
+    """Return from when a new query delivers answers by the settings of the home: ``start`` or ``now``."""
+    return configuration(visit.site.weft.home).install_from
+
+
 def unsuitable(draft: Draft) -> dict[str, str]:
     """Map the parameters whose values are not of their types to the reasons."""
     troubles = {}
@@ -149,6 +155,15 @@ def unsuitable(draft: Draft) -> dict[str, str]:
         except WeftError as error:
             troubles[each.name] = error.message
     return troubles
+
+
+def refusal(error: WeftError, text: str, installs: bool) -> dict[str, Any]:
+    """Return the values with which a form shows a refusal.
+
+    A reason without a place in the text is shown beside the fields of the installation if the form ``installs``.
+    """
+    found = problems(error, text)
+    return {"error": error, "problems": found, "at_install": installs and all(each.line is None for each in found)}
 
 
 def problems(error: WeftError, text: str) -> tuple[Problem, ...]:

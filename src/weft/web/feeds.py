@@ -79,7 +79,8 @@ def _with_link(site: Site, request: Request) -> Caller:
 def _endpoint(site: Site, shown: Shown, find: Found) -> Callable[[Request], Awaitable[Response]]:
     def answer(request: Request) -> Response:
         try:
-            return shown(find(site, request), request)
+            with site.weft.one_state():
+                return shown(find(site, request), request)
         except Unfit as error:
             # Feed readers know no other challenge.
             challenge = {"WWW-Authenticate": 'Basic realm="Weft"'} if error.headers else None

@@ -164,4 +164,4 @@ def due(query: QueryRecord) -> Markup:
         return escape("at the next tick")
     if query.next_due is None or query.next_due >= NEVER:
         return escape("when rows arrive")
-    return at(query.next_due)
+    return moment(query.next_due)

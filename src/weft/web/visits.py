@@ -18,7 +18,7 @@ from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.catalog.records import QueryRecord
 from weft.catalog.users import UserRecord
-from weft.errors import CatalogUnreachable, Conflict, LeaseBusy, NotAllowed, NotFound, Refused, WeftError
+from weft.errors import CatalogUnreachable, Conflict, HomeClosed, LeaseBusy, NotAllowed, NotFound, Refused, WeftError
 from weft.faults import isolated_error
 from weft.rights.principal import OWNER, Principal, Right, Role
 from weft.web import keys, rendering, security  # noqa: F401 - addresses with keys
@@ -250,9 +250,13 @@ def _entered(stranger: Visit, public: bool, first: Callable[[Visit], None]) -> V
 
 
 def _entered_and_answered(stranger: Visit, public: bool, first: Callable[[Visit], None], shown: Page) -> Response:
-    """Enter and answer in one piece of work for a thread."""
-    visit = _entered(stranger, public, first)
-    return visit if isinstance(visit, Response) else _answer(shown, visit)
+    """Enter and answer in one piece of work for a thread, which reads the catalog in one transaction."""
+    try:
+        with stranger.site.weft.one_state():
+            visit = _entered(stranger, public, first)
+            return visit if isinstance(visit, Response) else _answer(shown, visit)
+    except HomeClosed as error:
+        return _failed(stranger, error)
 
 
 def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:

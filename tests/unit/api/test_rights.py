@@ -78,6 +78,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "known": (INSTALL, ("SELECT id FROM nothing",)),
     "lies_ahead": (ANY, (None,)),
     "loads": (READ, ("{table}",)),
+    "one_state": (ANY, ()),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
     "message_page": (READ, ()),

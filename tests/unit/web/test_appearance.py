@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -115,13 +116,69 @@ def test_a_page_for_strangers_is_accessible_and_fits_a_telephone(stranger: Page,
     look_at(stranger, path)
 
 
+def test_what_a_form_shows_is_accessible_and_fits_a_telephone(ada: Page) -> None:
+    """Pages that no address shows: what is refused, what a step found, and links that are shown once."""
+    press = Pressing(ada)
+    ada.goto("/ask")
+    ada.locator(".cm-content").fill("SELECT o.totl FROM orders o WHERE o.custmer = 'x'")
+    press("Explain", "2 reasons against this")
+    ada.locator(".cm-content").fill("SELECT o.id FROM orders o WHERE o.total > {{least}}")
+    press("Explain", "The text has parameters")
+    ada.locator(".cm-content").fill("SELECT o.id FROM orders o")
+    press("Explain", "An answer appears when")
+    press("Install", "the query has no name")
+    ada.goto("/saved/1")
+    ada.get_by_label("least", exact=True).fill("many")
+    press("Show the text", "is not a decimal")
+    ada.goto("/tables/upload")
+    ada.get_by_label("File", exact=True).set_input_files(
+        [{"name": "more.csv", "mimeType": "text/csv", "buffer": b"id,customer,total\n9,x,1\nten,y,2\n"}]
+    )
+    ada.get_by_label("Table", exact=True).fill("orders")
+    press("Show the types", "Some records cannot be read")
+    ada.get_by_label("Column with the time of each row").fill("totl")
+    press("Show the types", "the file has no column")
+    ada.goto("/users")
+    ada.locator("#user").fill("new")
+    press("Add", "A link for new")
+    ada.goto("/queries/2/share")
+    ada.get_by_label("For whom").fill("the board")
+    press("Make a link", "shown once")
+    ada.goto("/account")
+    ada.get_by_text("New token").click()
+    press("Create", "Your new token")
+    ada.goto("/queries/1")
+    ada.get_by_text("Add a channel").click()
+    ada.get_by_label("Channel", exact=True).fill("pigeon:home")
+    press("Add", "is not a channel")
+    ada.goto("/system")
+    press("Examine", "What the examination found")
+
+
+@dataclass(frozen=True)
+class Pressing:
+    """Press a button of a page, wait until the next page has some words, and examine it."""
+
+    page: Page
+
+    def __call__(self, button: str, words: str) -> None:
+        self.page.get_by_role("button", name=button, exact=True).first.click()
+        self.page.get_by_text(words).first.wait_for(timeout=60_000)
+        look(self.page)
+
+
 def look_at(page: Page, path: str) -> None:
     """Examine a page in both schemes, wide and narrow, with everything that it folds."""
-    page.set_viewport_size(WIDE)
-    page.emulate_media(color_scheme="light")
     answer = page.goto(path)
     assert answer is not None
     assert answer.status == (404 if path.endswith("/none") else 200)
+    look(page)
+
+
+def look(page: Page) -> None:
+    """Examine the page that is open, as ``look_at`` does."""
+    page.set_viewport_size(WIDE)
+    page.emulate_media(color_scheme="light")
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
     page.evaluate(AXE_SCRIPT)
     examine(page, ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])

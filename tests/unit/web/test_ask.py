@@ -51,10 +51,28 @@ def test_a_refusal_is_shown_at_its_place_with_all_reasons(browser: TestClient, f
     assert "2 reasons" in shown
     assert "(line 2, column 5)" in shown
     assert "  o.totl\n    ^" in shown
+    assert "alert" not in shown.partition('name="sql"')[2]
     assert "WHERE o.custmer = &#39;x&#39;\n        ^" in shown
     assert "Did you mean total?" in shown
     assert "Did you mean customer?" in shown
     assert "\\r" not in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"name": ""}, "the query has no name"),
+        ({"name": "x", "channels": "pigeon:home"}, "is not a channel"),
+        ({"name": "x", "every": "often"}, "often"),
+        ({"name": "dear"}, "dear"),
+    ],
+)
+def test_a_refused_field_of_the_installation_is_refused_beside_it(
+    browser: TestClient, filled: Weft, fields: dict[str, str], reason: str
+) -> None:
+    text, install = ask(browser, "install", **fields).split("Install it")
+    assert 'role="alert"' not in text
+    assert reason in install.partition('role="alert" id="outcome"')[2].partition("</ul>")[0]
 
 
 @pytest.mark.parametrize("do", ["explain", "install"])

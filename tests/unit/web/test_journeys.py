@@ -299,6 +299,69 @@ def test_a_job_that_waits_is_cancelled(site: Served) -> None:
     assert site.weft.table("awaited").rows == 1
 
 
+def test_a_reader_fills_in_a_form(site: Served) -> None:
+    table(site, "formed", 5)
+    author, reader = site.signed_in(site.add("fay", "author")), site.signed_in(site.add("ron", "reader"))
+    for name in ("fay", "ron"):
+        site.weft.accounts.grant(name, "read", "formed")
+    author.goto("/ask")
+    author.locator(".cm-content").fill("SELECT f.id, f.who FROM formed f WHERE f.total > {{least}}")
+    button(author, "Explain")
+    author.get_by_label("least", exact=True).select_option("decimal")
+    author.get_by_label("Name", exact=True).fill("above")
+    button(author, "Save as a form")
+    notice(author, "above is saved")
+    author.get_by_label("User or group").fill("ron")
+    button(author, "Share")
+    notice(author, "ron may fill in above")
+    reader.get_by_role("link", name="Forms").first.click()
+    reader.get_by_role("link", name="above").click()
+    reader.get_by_label("least", exact=True).fill("many")
+    reader.get_by_label("Name", exact=True).fill("mine")
+    button(reader, "Install")
+    expect(reader.get_by_role("alert")).to_contain_text("'many' is not a decimal")
+    reader.get_by_label("least", exact=True).fill("5")
+    button(reader, "Install")
+    notice(reader, "mine is installed")
+    expect(reader.get_by_text("if at that instant f.total > 5")).to_be_visible()
+    site.weft.remove("mine")  # the ticks of other journeys need no Spark
+
+
+def test_a_text_of_another_dialect_is_installed(site: Served) -> None:
+    table(site, "foreign_one")
+    page = site.signed_in("ada")
+    page.goto("/ask")
+    page.get_by_label("Dialect").select_option("postgres")
+    page.locator(".cm-content").fill("SELECT f.id FROM foreign_one f WHERE to_char(f.ts, 'YYYY') = '2026'")
+    page.get_by_label("Name", exact=True).fill("translated")
+    button(page, "Install")
+    expect(page.get_by_role("alert")).to_contain_text("TO_CHAR is not translated")
+    page.locator(".cm-content").fill("SELECT f.id FROM foreign_one f WHERE f.ts < now() - interval '1 hour'")
+    button(page, "Install")
+    notice(page, "translated is installed")
+    expect(page.get_by_text("An answer appears when more than 1 hour has passed since f.ts")).to_be_visible()
+    site.weft.remove("translated")  # the ticks of other journeys need no Spark
+
+
+def test_the_slider_shows_the_rows_of_an_instant(running: Browser, tmp_path: Path) -> None:
+    rooms = tmp_path / "rooms.csv"
+    with Weft.open(tmp_path / "home", create=True, clock="replay") as weft, served(weft, running) as site:
+        rooms.write_text("name,room\nanna,1\nben,2\n")
+        weft.add_source("rooms", "csv", rooms, "name")
+        weft.poll_source("rooms", now="2026-03-01 10:00:00.5")
+        rooms.write_text("name,room\nanna,1\n")
+        weft.poll_source("rooms", now="2026-03-05")
+        page = site.window()
+        page.goto("/views/rooms")
+        expect(page.get_by_text("1 row held at")).to_be_visible()
+        page.get_by_role("slider").focus()
+        page.keyboard.press("Home")
+        expect(page.get_by_text("2 rows held at")).to_be_visible()
+        expect(page.get_by_role("cell", name="ben")).to_be_visible()
+        expect(page).to_have_url(re.compile(r"\?at=\d+"))
+    closed(running)
+
+
 def test_a_token_is_shown_once_and_opens_the_api(site: Served) -> None:
     asked(site, "by_token", site.add("tim", "author"))
     page = site.signed_in("tim")
@@ -359,6 +422,24 @@ def test_reading_pausing_and_loading_work_without_javascript(site: Served) -> No
     upload(admin, "scriptless", b"id,who,total\n8,late,1\n")
     button(admin, "Store the rows")
     notice(admin, "1 stored")
+
+
+def test_a_long_try_is_cancelled(site: Served, spark: object) -> None:
+    table(site, "endless", 3_000)
+    tick(site)
+    sql = "SELECT a.id FROM endless a, endless b, endless c WHERE a.total + b.total * c.total < -1"
+    page = site.signed_in("ada")
+    page.goto("/ask")
+    page.locator(".cm-content").fill(sql)
+    button(page, "Try")
+    expect(page.get_by_role("heading", name="Try a query")).to_be_visible()
+    expect(page.get_by_text("running", exact=True)).to_be_visible()
+    button(page, "Cancel")
+    notice(page, "Cancelled: try a query")
+    expect(page.locator(".cm-content")).to_have_text(sql)
+    page.locator(".cm-content").fill("SELECT a.id FROM endless a WHERE a.id = 7")
+    button(page, "Try")
+    expect(page.get_by_role("heading", name="1 row as of")).to_be_visible(timeout=60_000)
 
 
 def test_an_answer_says_why_it_appeared(site: Served, spark: object) -> None:

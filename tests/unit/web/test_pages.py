@@ -84,6 +84,18 @@ def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, fille
     assert "Nothing unread" in browser.get("/?show=unread").text
 
 
+def test_the_system_says_that_a_channel_failed(
+    browser: TestClient, filled: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Everything is well" in browser.get("/system").text
+    filled.subscribe("dear", "file:x.jsonl", from_start=True)
+    (filled.home / "files" / "x.jsonl").mkdir(parents=True)  # nothing can be appended to it
+    filled.tick(now="2026-03-11")
+    shown = browser.get("/system").text
+    assert "Everything is well" not in shown
+    assert "1 channel failed" in shown
+
+
 def test_the_inbox_is_searched(reader: TestClient) -> None:
     found = reader.get("/", params={"q": "customer 3"}).text
     assert_safe(found)

@@ -8,7 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, sent
+from weft.api.arguments import micros
 from weft.api.weft import Weft
+from weft.instants import LAST_INSTANT
+from weft.storage import periods as periods_module
 
 
 @pytest.fixture
@@ -46,7 +49,9 @@ def test_a_view_has_its_page_and_is_refreshed(browser: TestClient, tracked: Weft
 
 def test_a_source_that_is_gone_is_shown(browser: TestClient, tracked: Weft, tmp_path: Path) -> None:
     (tmp_path / "staff.csv").unlink()
-    polled = sent(browser, "/tables/staff/poll", browser.get("/tables/staff").text)
+    shown = browser.get("/tables/staff").text
+    assert_safe(shown)
+    polled = sent(browser, "/tables/staff/poll", shown)
     assert "staff.csv" in polled
     assert "The last poll failed" in browser.get("/tables/staff").text
 
@@ -64,5 +69,29 @@ def test_many_periods_are_counted_but_not_read(browser: TestClient, weft: Weft, 
         assert f"<b>{held} rows</b>" in page and f"the first {shown} of them" in page
         assert "The first 60 of 200 periods" in page and page.count("<rect") == 60
         assert 'datetime="2026-03-01T00:00:00Z"' in page
-    bounds = weft.history("many", held_at="2026-03-06", limit=1).bounds
+        part = browser.get("/views/many", params={"t": instant}, headers={"HX-Request": "true"}).text
+        assert f"<b>{held} rows</b>" in part and "<svg" not in part and part.startswith('<div id="held">')
+    bounds = weft.history("many", limit=1).bounds
     assert bounds is not None and bounds[1] is None and len(weft.history("many", limit=3).stretches) == 3
+
+
+def test_an_instant_reads_only_what_it_needs(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The periods of an instant are those of the whole history that contain it, from rows that begin up to it."""
+    rows, read = tmp_path / "grown.csv", list[int]()
+    for day in range(1, 9):
+        rows.write_text("id,day\n" + "".join(f"{n},{day // (n + 1)}\n" for n in range(day)))
+        if day == 1:
+            weft.add_source("grown", "csv", rows, "id")
+        weft.poll_source("grown", now=f"2026-03-0{day}")
+    whole = weft.history("grown")
+    real = periods_module.read_data_files
+    monkeypatch.setattr(
+        periods_module, "read_data_files", lambda *given: (found := real(*given), read.append(found.num_rows))[0]
+    )
+    for day in range(1, 10):
+        instant = f"2026-03-0{day} 12:00"
+        held = weft.history("grown", known=LAST_INSTANT, held_at=instant)
+        at = micros(instant)
+        expected = {each for each in whole.stretches if each.begin <= at and (each.end is None or each.end > at)}
+        assert set(held.stretches) == set(whole.held(at).stretches) == expected
+    assert read == sorted(read) and read[0] < read[-1]

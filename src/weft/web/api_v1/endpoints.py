@@ -62,7 +62,7 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
             if operation.takes_rows:  # they are received only from those who may load them
                 await run_in_threadpool(caller.weft.require_load, request.path_params["table"])
             parameters = await _parameters(request, operation)
-            return await _answer(caller, operation, parameters)
+            return await _answer(site, caller, operation, parameters)
         except Unfit as error:
             return problem_response(error.document, error.headers)
         except Exception as error:  # noqa: BLE001 - a defect in one operation must not stop the server
@@ -197,10 +197,15 @@ def _faults(error: ValidationError) -> Iterable[dict[str, str]]:
         yield {"where": ".".join(map(str, each["loc"])), "message": each["msg"]}
 
 
-async def _answer(caller: Caller, operation: Operation, parameters: Mapping[str, Any]) -> Response:
+def _in_one_state(site: Site, work: Callable[[], Any]) -> Any:
+    with site.weft.one_state():
+        return work()
+
+
+async def _answer(site: Site, caller: Caller, operation: Operation, parameters: Mapping[str, Any]) -> Response:
     work = partial(operation.run, caller, **parameters)
     if not operation.is_slow:
-        return JSONResponse(await run_in_threadpool(work), operation.status)
+        return JSONResponse(await run_in_threadpool(_in_one_state, site, work), operation.status)
     title, brief = operation.summary, operation.brief
     job = caller.jobs.start(title, caller.name, "/jobs", lambda _: Value(work()), brief=brief)
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):

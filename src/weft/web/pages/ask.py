@@ -13,7 +13,7 @@ from starlette.routing import Route
 from weft import charts
 from weft.algebra.form_parameter import PARAMETER_TYPES
 from weft.errors import NotAllowed, Refused, SqlError, WeftError
-from weft.web.drafts import Draft, Problem, bare_draft, draft_of, empty_draft, problems
+from weft.web.drafts import Draft, Problem, bare_draft, draft_of, empty_draft, first_answers, problems, refusal
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page
 
@@ -43,7 +43,7 @@ Step = Callable[[Visit, Draft, Job], Mapping[str, Any]]
 def show(visit: Visit) -> Response:
     """Show the form, with the text of the address."""
     _require_author(visit)
-    return visit.show("ask.html", **_values(empty_draft(visit.asked("sql"), visit.asked("dialect"))))
+    return visit.show("ask.html", **_values(visit, empty_draft(visit.asked("sql"), visit.asked("dialect"))))
 
 
 def act(visit: Visit) -> Response:
@@ -58,9 +58,9 @@ def act(visit: Visit) -> Response:
             raise SqlError("the text of the query is missing", hint="Write a SELECT.")
     except SqlError as error:
         draft = bare_draft(visit)
-        return visit.show("ask.html", **_values(draft, error=error, problems=problems(error, draft.sql)))
+        return visit.show("ask.html", **_values(visit, draft, **refusal(error, draft.sql, False)))
     if draft.untyped and do != "save":
-        return visit.show("ask.html", **_values(draft))
+        return visit.show("ask.html", **_values(visit, draft))
     title, step = _STEPS[do]
     return visit.work(title, lambda job: run(visit, draft, job, step), back=_address(draft))
 
@@ -73,18 +73,19 @@ def run(visit: Visit, draft: Draft, job: Job, step: Step, template: str = "ask.h
             text = draft.text
         found = step(visit, draft, job)
     except WeftError as error:
-        return Shown(template, _values(draft, error=error, problems=problems(error, text)))
+        return Shown(template, _values(visit, draft, **refusal(error, text, step in (_install, _save))))
     if "installed" in found:
         query = found["installed"]
         return Go(f"/queries/{query.query_id}", f"{query.name} is installed. The next tick runs it.")
     if "saved" in found:
         return Go(f"/saved/{found['saved'].saved_id}", f"{found['saved'].name} is saved.")
-    return Shown(template, _values(draft, **found))
+    return Shown(template, _values(visit, draft, **found))
 
 
-def _values(draft: Draft, **found: Any) -> dict[str, Any]:
+def _values(visit: Visit, draft: Draft, **found: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("explained", "tried", "tested", "chart", "error"))
-    return {"draft": draft, "types": PARAMETER_TYPES, "dialects": DIALECTS, **nothing, "problems": (), **found}
+    shown = {"draft": draft, "types": PARAMETER_TYPES, "dialects": DIALECTS, "first_answers": first_answers(visit)}
+    return {**shown, **nothing, "problems": (), "at_install": False, **found}
 
 
 def _address(draft: Draft) -> str:

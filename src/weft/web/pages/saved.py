@@ -11,7 +11,7 @@ from starlette.routing import Route
 from weft.catalog.records import SAVED
 from weft.catalog.saved_queries import SavedQuery
 from weft.errors import NotFound, Refused, WeftError
-from weft.web.drafts import Draft, fields_of, problems, unsuitable, values_of
+from weft.web.drafts import Draft, fields_of, first_answers, refusal, unsuitable, values_of
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.pages.ask import backtest, try_once
 from weft.web.visits import Visit, page
@@ -52,7 +52,7 @@ def _run(visit: Visit, saved: SavedQuery, draft: Draft, job: Job, step: Callable
         text = draft.text
         found = step(visit, saved, draft, job)
     except WeftError as error:
-        refused = {"error": error, "problems": problems(error, text), "troubles": unsuitable(draft)}
+        refused = {**refusal(error, text, step is _installed), "troubles": unsuitable(draft)}
         return Shown("saved_query.html", _values(visit, saved, draft, **refused))
     if "installed" in found:
         query = found["installed"]
@@ -64,8 +64,8 @@ def _values(visit: Visit, saved: SavedQuery, draft: Draft, **found: Any) -> dict
     owns = visit.is_admin or (visit.user is not None and visit.user.name == saved.owner)
     grants = visit.weft.accounts.grants(about=f"{SAVED}.{saved.name}") if owns else ()
     nothing = dict.fromkeys(("text", "tried", "tested", "chart", "error"))
-    shown = {"saved": saved, "draft": draft, "owns": owns, "grants": grants, **nothing}
-    return {**shown, "problems": (), "troubles": {}, **found}
+    shown = {"saved": saved, "draft": draft, "owns": owns, "grants": grants, "first_answers": first_answers(visit)}
+    return {**shown, **nothing, "problems": (), "at_install": False, "troubles": {}, **found}
 
 
 def _saved(visit: Visit) -> SavedQuery:

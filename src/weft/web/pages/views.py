@@ -12,7 +12,7 @@ from weft.catalog.records import TableRecord
 from weft.delivery.timeline import Bar, Span, svg
 from weft.errors import NotFound
 from weft.execution.histories import History
-from weft.instants import LAST_INSTANT, read_instant, value_text
+from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant, value_text
 from weft.printable import one_line
 from weft.web.jobs import Go, Job, Outcome
 from weft.web.visits import Visit, page
@@ -22,6 +22,8 @@ _DRAWN: Final = 60
 _LARGEST: Final = 500_000
 """The maximum number of recorded changes of a history that a page reads.  It makes values only of what it shows."""
 _SECOND: Final = 1_000_000
+_NEAREST: Final = FIRST_INSTANT // _SECOND
+_FARTHEST: Final = LAST_INSTANT // _SECOND
 _STOPS: Final = 200
 """The number of places of the slider."""
 
@@ -42,23 +44,32 @@ def show(visit: Visit) -> Response:
     table = weft.table(visit.part("name"))
     if not table.tracked:
         raise NotFound(f"{table.name} is not a view", hint=f"Its page is /tables/{table.name}.")
+    # The periods as recorded: a page that is only read refreshes nothing.
+    chosen = _chosen(visit)
+    if chosen is not None and "hx-request" in visit.request.headers and table.rows <= _LARGEST:
+        held = weft.history(table.name, known=LAST_INSTANT, held_at=chosen, limit=_DRAWN)
+        return visit.show("view_held.html", history=held, held=held.stretches, holding=held.count, instant=chosen)
     view = next((each for each in weft.views() if each.table_id == table.table_id), None)
     values: dict[str, object] = {"table": table, "view": view, "details": weft.show_view(table.name) if view else None}
     if table.rows > _LARGEST:
         return visit.show("view.html", **values, history=None)
-    # The periods as recorded: a page that is only read refreshes nothing.
     history = weft.history(table.name, known=LAST_INSTANT, limit=_DRAWN)
-    return visit.show("view.html", **values, history=history, **_as_of(visit, table, history))
+    return visit.show("view.html", **values, history=history, **_as_of(table, history, chosen))
 
 
-def _as_of(visit: Visit, table: TableRecord, history: History) -> dict[str, object]:
+def _chosen(visit: Visit) -> int | None:
+    """Return the instant of the address, or None."""
+    at, given = visit.number("at"), read_instant(visit.asked("t"))
+    return given if at is None or given is not None else min(max(at, _NEAREST), _FARTHEST) * _SECOND
+
+
+def _as_of(table: TableRecord, history: History, chosen: int | None) -> dict[str, object]:
     bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
     span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
-    first, last = span.first // _SECOND, -(-span.last // _SECOND)
-    chosen = read_instant(visit.asked("t"))
-    at = visit.number("at", last)
-    instant = chosen if chosen is not None else min(max(at if at is not None else last, first), last) * _SECOND
-    held = visit.weft.history(table.name, known=LAST_INSTANT, held_at=instant, limit=_DRAWN)
+    # The first place of the slider is not before the first period.
+    first, last = -(-span.first // _SECOND), -(-span.last // _SECOND)
+    instant = last * _SECOND if chosen is None else chosen
+    held = history.held(instant, _DRAWN)
     return {
         "drawing": Markup(svg(f"Periods of {table.name}", bars, history.at)) if bars else None,
         "first": first,

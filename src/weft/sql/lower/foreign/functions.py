@@ -339,5 +339,5 @@ def translate_call(node: exp.Anonymous, dialect: str, kinds: Kinds) -> exp.Expr:
     rule = FUNCTIONS[dialect].get(name)
     if rule is None:
         reason, hint = REASONS.get(name, (f"Weft knows no rule for this function of {dialect}", ""))
-        raise differs(node, name, reason, hint or "Write the query in Spark's dialect, without --dialect.")
+        raise differs(node, name, reason, hint or "Write the query in Spark's dialect.")
     return rule(node, kinds)

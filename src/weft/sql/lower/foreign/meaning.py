@@ -25,7 +25,7 @@ KNOWN: Final = (
 )  # fmt: skip
 """The constructs that mean the same in all dialects, apart from the cases that ``CHECKS`` refuse."""
 _ORDERING: Final = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
-_SPARK: Final = "Write the query in Spark's dialect, without --dialect."
+_SPARK: Final = "Write the query in Spark's dialect."
 _WHY: Final[Mapping[type[exp.Expr], tuple[str, str]]] = {
     exp.Bracket: ("the first element of an array has the number 0 or 1", _SPARK),
     exp.IntDiv: ("dialects differ for negative numbers and zero", _SPARK),

@@ -63,6 +63,8 @@ REFUSALS: Final = (
     r"ALL with expressions",
 )  # fmt: skip
 """What Weft may say of a text that it refuses."""
+BY_ALL: Final = r"neither in GROUP BY nor in an aggregate"
+"""A reason with GROUP BY ALL: DuckDB groups by the columns of HAVING, too, Spark by those of the select list alone."""
 KEPT: Final = (
     "SELECT COUNT(*) AS c0 FROM m AS a",
     "SELECT COUNT(*) AS c0 FROM (SELECT DISTINCT * FROM u) AS b FULL JOIN m AS c ON c.n = b.k GROUP BY c.ts",
@@ -135,7 +137,8 @@ class Course:
         try:
             _ = trial.standing
         except SqlError as refused:
-            if not any(re.search(reason, str(refused)) for reason in REFUSALS):
+            reasons = (*REFUSALS, BY_ALL) if "GROUP BY ALL HAVING" in trial.case.text.spark else REFUSALS
+            if not any(re.search(reason, str(refused)) for reason in reasons):
                 refused.args = (f"{refused}\n{trial.case.text.spark}",)
                 raise
             self.counts["refused"] += 1

@@ -92,6 +92,19 @@ def _no_spark_outside_its_stage(request: pytest.FixtureRequest) -> Iterator[None
     assert marked or session is None or session._running is None, "mark the test with `spark`, or let it need no Spark"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _quick_hashes() -> Iterator[None]:
+    """Hash passwords with the least cost. With the real cost, a hash takes 0.2 s of a core and 64 MiB."""
+    from argon2 import PasswordHasher
+
+    from weft.rights import secrets
+
+    quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "_hasher", lambda: quick)
+        yield
+
+
 @pytest.fixture(scope="session")
 def bless(request: pytest.FixtureRequest) -> bool:
     """Whether to rewrite the golden files (``make bless``)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-FIRST: Final = 2
+FIRST: Final = 10
 """The shards that ``make test`` tries."""
 MANY: Final = 1_000
 """Texts of which some must contain each construct."""

@@ -40,6 +40,9 @@ class Prepared(DuckDb):
         super().__init__()
         self.worlds = worlds
         self.read = ""
+        """The text that is prepared."""
+        self.seen: dict[tuple[int, int], list[Row]] = {}
+        """Its rows, by world and instant."""
         self.world = -1
         """The world that the reference reads."""
         self.characters = 0
@@ -65,6 +68,7 @@ class Prepared(DuckDb):
     def load(self, tables: Mapping[str, Sequence[Row]]) -> None:
         self.connection.execute("; ".join(f"DELETE FROM all_{name} WHERE world = -1" for name in TABLES))
         self._add(tables, -1)
+        self.seen.clear()
         self.world, self.loaded = -1, tables
         self.show(-1)
 
@@ -92,9 +96,9 @@ class Prepared(DuckDb):
         rows = f"SELECT * EXCLUDE (world) FROM all_{table} WHERE world = CAST($2 AS INT)"
         return f"({rows} AND ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
 
-    def table(self, name: str, text: str) -> None:
+    def table(self, name: str, text: str) -> int:
         self.characters += len(text)
-        super().table(name, text)
+        return super().table(name, text)
 
     def at(self, text: str, instant: int) -> list[Row]:
         if text != self.read:
@@ -103,6 +107,12 @@ class Prepared(DuckDb):
             self.connection.execute(f"PREPARE reading AS {self.translated(text)}")
             self.connection.execute("PRAGMA enable_optimizer")
             self.read = text
+            self.seen.clear()
+        if (self.world, instant) not in self.seen:
+            self.seen[self.world, instant] = self._executed(text, instant)
+        return self.seen[self.world, instant]
+
+    def _executed(self, text: str, instant: int) -> list[Row]:
         values = []
         if "$1" in text:
             values.append(f"TIMESTAMP '{EPOCH + timedelta(microseconds=instant)}'")
@@ -117,9 +127,9 @@ class Prepared(DuckDb):
         return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
 
 
-def telling(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference]:
+def telling(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference | None]:
     """As ``histories.telling``, over some of the engine's worlds.  One without an answer at PROBED counts as one
-    without answers."""
+    without answers; where none has answers, there is no reference yet."""
     text, best = over_views(found.text.plain, engine), None
     numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)
     for number in numbers:
@@ -134,7 +144,7 @@ def telling(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference]
     number, seen = best or (numbers[0], None)
     engine.look(number)
     engine.show(number)
-    return replace(found, history=engine.worlds[number]), seen or reference(engine, found.text.plain)
+    return replace(found, history=engine.worlds[number]), seen
 
 
 def _unnested(found: re.Match[str]) -> str:

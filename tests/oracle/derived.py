@@ -253,23 +253,34 @@ class StateTables:
         paths = [path for branch in branches for path in branch.paths.values()]
         views = definitions(paths, slices_between(paths, tau, t), self.extra, known, self, suffix(state))
         touched = f"touched_{state.name}"
-        self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds))))
-        if not self.engine.run(f"SELECT 1 FROM {touched} LIMIT 1"):
+        if not self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds)))):
             return self._nothing(name, state)
         if not kinds:
             return self._once(state, "whole")
         places = tuple(range(len(kinds)))
-        null = tuple(bool(self.engine.run(f"SELECT 1 FROM {touched} WHERE k{n + 1} IS NULL LIMIT 1")) for n in places)
+        nulls = ", ".join(f"COUNT(*) FILTER (WHERE k{n + 1} IS NULL) > 0" for n in places)
+        (null,) = self.engine.run(f"SELECT {nulls} FROM {touched}")
         keys = Keys(places, kinds, null)
         named = ", ".join(f"k{n + 1} AS {column}" for n, column in zip(places, keys.columns, strict=True))
         return self._rows(name, state, keys, f"SELECT {named} FROM {touched}", changed=True)
 
     def _nothing(self, name: str, state: StateSchema) -> str:
-        self._rows(name, state, None)
-        self.engine.table(name, f"SELECT * FROM {name} WHERE FALSE")
-        return name
+        if isinstance(state.operator, Recursive):
+            self._rows(name, state, None)
+            self.engine.table(name, f"SELECT * FROM {name} WHERE FALSE")
+            return name
+        return self._rows(name, state, None, empty=True)
 
-    def _rows(self, name: str, state: StateSchema, keys: Keys | None, given: str = "", *, changed: bool = False) -> str:
+    def _rows(
+        self,
+        name: str,
+        state: StateSchema,
+        keys: Keys | None,
+        given: str = "",
+        *,
+        changed: bool = False,
+        empty: bool = False,
+    ) -> str:
         if given:
             self.engine.table(keys_view(state), given)
         if isinstance(state.operator, Recursive):
@@ -278,7 +289,7 @@ class StateTables:
         known = {each.name: each for each in plan_.reads}
         views = definitions(plan_.paths.values(), {}, self.extra, known, self, suffix(state))
         text = changed_sql(plan_, DUCKDB) if changed else plan_.sql(DUCKDB)
-        self.engine.table(name, with_views(views, text))
+        self.engine.table(name, with_views(views, f"SELECT * FROM ({text}) AS none LIMIT 0" if empty else text))
         self.made.setdefault((state.name, name), name)
         return name
 
@@ -294,12 +305,13 @@ class StateTables:
 
     def _inputs(self, plan_: RecursionPlan, paths: Sequence[Access], news: Mapping[str, Sequence[Slice]]) -> None:
         known = {each.name: each for each in plan_.reads}
-        views = definitions(paths, news, self.extra, known, self, suffix(plan_.state))
-        for number, view in enumerate(views):
+        before: list[str] = []
+        for view in definitions(paths, news, self.extra, known, self, suffix(plan_.state)):
             read = view.split(" AS ", 1)[0]
             if read == plan_.last_round:
-                continue  # it has the rows of the round
-            self.engine.table(read, with_views(views[: number + 1], f"SELECT * FROM {read}"))
+                before.append(view)  # its table has the rows of the round
+            else:
+                self.engine.table(read, with_views([*before, view], f"SELECT * FROM {read}"))
 
     def whole(self, state: StateSchema) -> str:
         """The table with all rows of a state."""
@@ -354,8 +366,7 @@ class Rounds:
 
     def table(self, name: str, sql: str) -> bool:
         """Replaces a table; whether it has rows."""
-        self.engine.table(name, sql)
-        return bool(self.engine.run(f"SELECT 1 FROM {name} LIMIT 1"))
+        return self.engine.table(name, sql) > 0
 
     def view(self, name: str, sql: str) -> None:
         """Replaces a table that stands for a view."""

@@ -100,9 +100,10 @@ class DuckDb:
                 )
             self.connection.execute(f"INSERT INTO {name} VALUES ({', '.join(values)})")
 
-    def table(self, name: str, text: str) -> None:
-        """Replaces a table by the rows of a query."""
-        self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self.translated(text)}").fetchall()
+    def table(self, name: str, text: str) -> int:
+        """Replaces a table by the rows of a query; how many they are."""
+        made = self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self.translated(text)}").fetchall()
+        return int(made[0][0])
 
     def run(self, text: str, **instants: int) -> list[Row]:
         for name, value in instants.items():

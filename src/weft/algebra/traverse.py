@@ -89,25 +89,27 @@ ITEMS.update({Output: ("value",), Measure: ("argument", "by"), WindowFunction: (
 
 def children(node: Node) -> tuple[Node, ...]:
     """Return the direct parts of a node, in the order of the query text.  The input of a projection comes first."""
-    names = PARTS.get(type(node))
+    part: Any = node
+    names = PARTS.get(type(part))
     if names is None:
-        return scalar_children(cast("Scalar", node))
-    return parts_in(node, names)
+        return scalar_children(part)
+    return parts_in(part, names)
 
 
-def rebuild(node: N, parts: tuple[Node, ...]) -> N:
+def rebuild(node: N, parts: tuple[Any, ...]) -> N:
     """Return a copy of the node after replacing its direct parts by ``parts``.
 
     ``parts`` must have the same length and the same kinds of nodes as the result of ``children``.
     """
     result: Any = node
     if type(node) not in PARTS:
-        result = with_children(result, cast("tuple[Scalar, ...]", parts))
+        result = with_children(result, parts)
     elif isinstance(node, (And, Or)):
-        result = (conjunction if isinstance(node, And) else disjunction)(*cast("tuple[Predicate, ...]", parts))
+        result = (conjunction if isinstance(node, And) else disjunction)(*parts)
     else:
         result = with_parts_in(result, PARTS[type(node)], iter(parts))
-    return cast("N", result)
+    changed: N = result
+    return changed
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -170,14 +172,15 @@ def transform(node: N, change: Callable[[Any], Any]) -> N:
     """
     shared: dict[Node, Node] = {}
 
-    def changed(part: Node) -> Node:
+    def changed(part: Any) -> Any:
         below = children(part)
         if not below:
-            return cast("Node", change(part))
+            return change(part)
         parts = changed_parts(part, below, changed, shared)
-        return cast("Node", change(part if _same(parts, below) else rebuild(part, parts)))
+        return change(part if _same(parts, below) else rebuild(part, parts))
 
-    return cast("N", changed(node))
+    result: N = changed(node)
+    return result
 
 
 def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:

@@ -41,6 +41,7 @@ FEW_THREADS = {
     "OMP_NUM_THREADS": "2",  # of Arrow
     "RAYON_NUM_THREADS": "2",
     "TOKIO_WORKER_THREADS": "2",  # of delta-rs
+    "GLIBC_TUNABLES": "",  # run.py keeps more free memory
 }
 SERVER = """
 import gzip, importlib, json, os, pkgutil, sys

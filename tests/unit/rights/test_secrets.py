@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from weft.errors import Refused
+from weft.rights import secrets
 from weft.rights.secrets import digest_of, fits, new_secret, password_hash, signed, verified
+
+REAL_HASHER = secrets._hasher
+"""The hasher before the tests replace it by a quick one (conftest.py)."""
+
+
+@pytest.fixture
+def _real_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(secrets, "_hasher", REAL_HASHER)
+    secrets._nobody.cache_clear()
+    yield
+    secrets._nobody.cache_clear()
 
 
 def test_secrets_differ_and_fit_into_an_address() -> None:
@@ -44,6 +57,15 @@ def test_a_password_has_a_fair_length(password: str) -> None:
         password_hash(password)
 
 
+@pytest.mark.usefixtures("_real_hashes")
+def test_a_hash_is_costly_to_guess() -> None:
+    """The parameters are those of RFC 9106 for machines with little memory: Argon2id, 64 MiB, three passes."""
+    stored = password_hash("correct horse battery")
+    assert stored.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert fits("correct horse battery", stored)
+
+
+@pytest.mark.usefixtures("_real_hashes")
 def test_an_unknown_name_takes_as_long_as_a_wrong_password() -> None:
     """The least time of several is the time without other processes."""
     stored = password_hash("correct horse battery")

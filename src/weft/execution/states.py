@@ -427,7 +427,8 @@ class StateReader:
                             sql.given(view, rows)
                         return bounded_rows(sql, text, schema)
                 files = views.of_files
-                if len(files) + len(given) < len(views.rows) or not self.reader.driver.fits_duckdb(*files.values()):
+                fits = self.reader.driver.fits_duckdb(*set(files.values()))
+                if len(files) + len(given) < len(views.rows) or not fits:
                     return None
                 whole = self.reader.whole_tables
                 for view, table in files.items():

@@ -40,6 +40,7 @@ MOST_GROUPS: Final = 10_000_000
 _KEPT: Final = 2
 """The number of instants for which totals are stored. The tick before may have failed after it wrote its totals."""
 MOST_BYTES: Final = 512 << 20
+"""The totals of more bytes are not stored, and DuckDB returns no more for one state."""
 _SMALLER: Final = 4
 """A part becomes one with the part before it, unless that is more than this many times as large."""
 _FORMAT: Final = 3
@@ -141,13 +142,13 @@ class StateStore:
             self._record(self.folder / state, at, stored.manifest, files)
 
     def refuse(self, state: str) -> None:
-        """Record that the state has more than ``MOST_GROUPS`` groups."""
+        """Record that the state has more than ``MOST_GROUPS`` groups or ``MOST_BYTES`` bytes."""
         with suppress(OSError):
             make_folder(self.folder / state)
             make_file(self.folder / state / _REFUSED)
 
     def is_refused(self, state: str) -> bool:
-        """Return whether the state once had more than ``MOST_GROUPS`` groups."""
+        """Return whether the state once had more than ``MOST_GROUPS`` groups or ``MOST_BYTES`` bytes."""
         return (self.folder / state / _REFUSED).exists()
 
     def has_later(self, state: str, at: int) -> bool:

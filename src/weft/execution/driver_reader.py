@@ -1,7 +1,7 @@
 """Read the small relations of a tick in the driver, because a Spark job would be slower.
 
-Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark must read the relation. The
-limits in ``ReadBounds`` alone decide between driver and Spark, separately for each relation.
+Each method returns a ``Reading``: rows in the driver's memory, or the reason why Spark or DuckDB must read the
+relation. The limits in ``ReadBounds`` alone decide, separately for each relation.
 
 The tick makes Spark views of the readings (``temp_views``), and ``explain --tick`` shows the readings (``forecast``).
 """
@@ -424,7 +424,8 @@ def readings(
             reading = driver.news(first.table, slices[first.table], names)
         if reading.by in ("DuckDB", "Spark") and first.table in driver.tables:
             by_files = driver.for_files and driver.fits_duckdb(first.table)
-            reading = Reading("DuckDB", f"its files: {reading.how}") if by_files else Reading("Spark", reading.how)
+            whole = Reading("DuckDB", f"its files, whole ({reading.how})")
+            reading = whole if by_files else Reading("Spark", reading.how)
         for path in same:
             by_view.setdefault(path.view, reading)
         yield same, reading

@@ -12,7 +12,6 @@ window with more than ``EngineBounds.steps`` new answers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -117,11 +116,11 @@ def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table, stat
     ``EngineBounds.steps`` new answers. Spark then repeats the computation.
     """
     try:
-        with duckdb_failures(), ExitStack() as opened:
-            sql = opened.enter_context(temporal_sql())
+        with duckdb_failures(), reader.whole_tables() as whole:
+            sql = whole.sql
             sql.table(_ANSWERS, _EMPTY)
             sql.given(_KNOWN, known)
-            _read_whole(reader, sql, groups, states)
+            _read_whole(reader, whole, groups, states)
             left = choosing.BOUNDS.steps
             for number, group in enumerate(groups):
                 left -= _add(sql, number, group, left)
@@ -130,7 +129,6 @@ def large_answers(reader: Reader, groups: Sequence[Group], known: pa.Table, stat
                 f"FROM {quoted(_ANSWERS)} GROUP BY query_id"
             )
             counted = sql.rows(text)
-            reader.opened.enter_context(opened.pop_all())
     except (DuckdbFailed, NotSmall):
         return None
     first, last = (counted.column(name).cast(pa.int64()).to_pylist() for name in ("first", "last"))
@@ -147,10 +145,10 @@ _EMPTY: Final = (
 )
 
 
-def _read_whole(reader: Reader, sql: TemporalSql, groups: Sequence[Group], states: States) -> None:
+def _read_whole(reader: Reader, whole: WholeTables, groups: Sequence[Group], states: States) -> None:
     """Make views of the whole tables and of all rows of the states that the groups read."""
     branches = [branch for group in groups for branch in group.branches()]
-    whole, columns = WholeTables(sql, reader.files, reader.tables), columns_read(branches)
+    columns = columns_read(branches)
     for state in {each for branch in branches for each in states_of(branch.event.relation)}:
         rows = states.read(state, [FullScan(state.name)], {})
         if not isinstance(rows, LocalRows):
@@ -158,9 +156,9 @@ def _read_whole(reader: Reader, sql: TemporalSql, groups: Sequence[Group], state
         whole.given(f"all {state.name}", rows.data)
     for view, name in {path.view: path.table for branch in branches for path in branch.paths.values()}.items():
         if name in reader.tables:
-            whole.view(view, name, columns[name])
+            whole.view(view, reader.stored(name), reader.files(name), columns[name])
         elif not name.startswith(PARAMETER_TABLE):
-            sql.view(view, f"SELECT * FROM {quoted(f'all {name}')}")
+            whole.sql.view(view, f"SELECT * FROM {quoted(f'all {name}')}")
 
 
 def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:

@@ -91,11 +91,10 @@ def new_answers(
     With ``by_duckdb``, DuckDB may compute rows, and large windows (``delivered``). ``states`` reads the states.
     """
     groups = [group for window in windows for group in window]
-    new = _with_large(reader, windows, most) if by_duckdb and groups and not small_only else None
-    if new is not None:
+    states = states or StateReader(reader, small_only, by_files=by_duckdb and not small_only)
+    if by_duckdb and groups and not small_only and (new := _with_large(reader, windows, most, states)) is not None:
         return new
     sets = [[group] for group in groups] if apart else windows
-    states = states or StateReader(reader, small_only, by_files=by_duckdb and not small_only)
     compute = partial(candidates, reader, most=most, states=states)
     parts = [compute(each, collected=COLLECTED, small_only=small_only, by_duckdb=by_duckdb) for each in sets]
     if groups and not any(each.branches for each in parts):
@@ -123,23 +122,24 @@ def _nothing() -> NewAnswers:
     return NewAnswers(empty, {}, {})
 
 
-def _with_large(reader: Reader, windows: Sequence[Sequence[Group]], most: int | None) -> NewAnswers | None:
+def _with_large(
+    reader: Reader, windows: Sequence[Sequence[Group]], most: int | None, states: StateReader
+) -> NewAnswers | None:
     """Let DuckDB compute large windows. Return None if no window is large, or if DuckDB cannot compute any."""
-    states = StateReader(reader, small_only=True, by_files=True)
+    small = replace(states, small_only=True)  # the two share the states that they have read
     try:
-        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True, states=states)
+        return new_answers(reader, *windows, most=most, small_only=True, by_duckdb=True, states=small)
     except NotSmall:
         chosen = [group for each in windows for group in each if goes_to_duckdb(reader.driver, group)]
     if not chosen:
         return None
     rest = [left for each in windows if (left := [group for group in each if group not in chosen])]
-    of_rest = StateReader(reader, by_files=True)
-    others = new_answers(reader, *rest, most=most, states=of_rest) if rest else _nothing()
+    others = new_answers(reader, *rest, most=most, states=states) if rest else _nothing()
     files = answer_files(reader.ledger, [query_id for group in chosen for query_id in group.with_answers])
     if rows_of(files) > reader.bounds.large:
         return None
     with phase(COMPUTING):
-        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER), states)
+        delivered = large_answers(reader, chosen, read_data_files(files, ANSWER), small)
     if delivered is None:
         return None
     added, first = {**others.added, **delivered.added}, {**others.first, **delivered.first}

@@ -34,6 +34,7 @@ from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
 from weft.storage.table import Table
 from weft.storage.temporal_sql import temporal_sql
+from weft.storage.time_limit import interrupted_in_time
 from weft.store import Store
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class Reader:
     """The most steps of a recursion."""
     opened: ExitStack = field(default_factory=ExitStack)
     """The DuckDB connections that are open until ``release``."""
+    whole_opened: list[WholeTables] = field(default_factory=list)
+    """The whole tables, if a computation has read any. Readers of the same versions share them."""
 
     @property
     def spark(self) -> SparkSession:
@@ -252,7 +255,7 @@ class Reader:
                     data.unpersist()
             self.cached.clear()
         self.opened.close()
-        self.__dict__.pop("whole_tables", None)
+        self.whole_opened.clear()
 
     def keep(self, data: DataFrame) -> DataFrame:
         """Cache ``data`` in memory (or on disk) until ``release``."""
@@ -264,10 +267,19 @@ class Reader:
         """Return whether the rows are too large for a Spark job over rows in the driver's memory."""
         return bool(rows.data.num_rows > self.bounds.inputs or rows.data.nbytes > self.bounds.size)
 
-    @cached_property
-    def whole_tables(self) -> WholeTables:
-        """The whole tables that DuckDB reads."""
-        return WholeTables(self.opened.enter_context(temporal_sql()), self.files, self.tables)
+    def stored(self, name: str) -> TableSchema:
+        """Return the stored columns of a table."""
+        table = self.tables[name]
+        assert not isinstance(table, ResultsTable)
+        return table.stored
+
+    @contextmanager
+    def whole_tables(self) -> Iterator[WholeTables]:
+        """The whole tables that DuckDB reads. Its statements end at the time limit of the ``with`` block."""
+        if not self.whole_opened:
+            self.whole_opened.append(WholeTables(self.opened.enter_context(temporal_sql())))
+        with interrupted_in_time(self.whole_opened[0].sql.connection):
+            yield self.whole_opened[0]
 
     def _frame(self, name: str, files: Sequence[DataFile], columns: Iterable[str] | None) -> DataFrame:
         spark, table = self.spark, self.tables[name]

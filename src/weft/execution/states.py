@@ -2,7 +2,7 @@
 
 A tick computes only the groups (or partitions) that it needs (``derivation.stateful``). These are the groups that
 change in the window, or the groups that a look-up names. All rows of a recursion are computed. If the input is in the
-driver's memory, DuckDB computes the rows without a Spark job.
+driver's memory or in tables that DuckDB reads whole, DuckDB computes the rows without a Spark job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
-from weft.arrangement.state_store import MOST_GROUPS, Files, StateStore, StoredTotals
+from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS, Files, StateStore, StoredTotals
 from weft.derivation.stateful import states
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
@@ -28,7 +28,7 @@ from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader, SparkNeeded
 from weft.execution.recursion import all_rows
 from weft.execution.stored_recursion import StoredRecursion
-from weft.execution.temp_views import NotSmall, Rows, TempViews, in_spark
+from weft.execution.temp_views import FileRows, NotSmall, Rows, TempViews, in_spark, keys_in_spark
 from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.whole_tables import bounded_rows
 from weft.execution.windows import NEVER, slices_between
@@ -61,7 +61,7 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql, key_columns
 from weft.runtime.settings import scanning
 from weft.storage.columns import arrow_type, stored_schema
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,6 +73,8 @@ _CONTINUED: Final[Mapping[type[Relation], Callable[[StateSchema, Reader], Contin
     Recursive: StoredRecursion,
     Windowed: LastRows,
 }
+_ROOM: Final = 2 * MOST_BYTES
+"""The most bytes that DuckDB returns for the states of a tick."""
 
 
 @dataclass
@@ -86,6 +88,9 @@ class StateReader:
     reader: Reader
     small_only: bool = False
     by_files: bool = False
+    alone: bool = True
+    """Whether DuckDB computes all branches that read the states."""
+    room: int = _ROOM
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
     continued: dict[str, Continued | None] = field(default_factory=dict)
 
@@ -93,7 +98,8 @@ class StateReader:
         """Return the views of branches."""
         branches = tuple(branches)
         read = [state for branch in branches for state in states(branch.event.relation)]
-        if read and self.reader.session is None and not _by_duckdb_alone(branches):
+        self.alone = _by_duckdb_alone(branches)
+        if read and self.reader.session is None and not self.alone:
             raise SparkNeeded  # with a session, the computation begins again, and computes all states again
         return self._views(columns_read(branches), read, self.reader.driver, "")
 
@@ -119,6 +125,8 @@ class StateReader:
 
         ``vias`` has the relations whose columns a look-up compares, by view.
         """
+        if any(isinstance(path, Lookup) and isinstance(vias[path.via.view], FileRows) for path in same):
+            same = [FullScan(state.name)]  # DuckDB does not return the keys of a whole table
         if not any(map(is_due, same)):
             return self._read(state, same, vias)
         rows = self._read(state, [FullScan(state.name)], {})
@@ -286,7 +294,11 @@ class StateReader:
         if not plan.sql:
             totals.changes(state, stored, None)
             return True
-        rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views) if views.in_memory else None
+        rows: pa.Table | DataFrame | None = None
+        if same_in_duckdb(state):
+            rows = self._by_duckdb(plan.sql, deltas_schema(state), views)
+        elif views.small:
+            rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views)
         if not isinstance(rows, pa.Table):
             return False
         totals.changes(state, stored, rows)
@@ -336,9 +348,8 @@ class StateReader:
         if self.small_only:
             raise NotSmall
         keys = Keys((place,), (kind,), (any(path.null_safe for path in same),))
-        frames = [in_spark(self.reader, vias[path.via.view]).select(path.via_column) for path in same]
-        named = (frame if path.null_safe else frame.dropna() for path, frame in zip(same, frames, strict=True))
-        united = reduce(lambda a, b: a.union(b), (frame.toDF(keys.columns[0]) for frame in named))
+        frames = (keys_in_spark(path, in_spark(self.reader, vias[path.via.view])) for path in same)
+        united = reduce(lambda a, b: a.union(b), (frame.toDF(keys.columns[0]) for frame in frames))
         return self._rows(state, keys, self.reader.keep(united.distinct()))
 
     def _rows(
@@ -419,25 +430,32 @@ class StateReader:
     def _by_duckdb(self, text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
         """Return None if the result is too large, or if DuckDB cannot compute it, as after an overflow."""
         given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
+        files, reader = views.of_files, self.reader
+        if len(files) + len(given) < len(views.rows) or not reader.driver.fits_duckdb(*set(files.values())):
+            return None
         try:
             with duckdb_failures():
                 if views.in_memory:
                     with temporal_sql(2) as sql:
                         for view, rows in given.items():
                             sql.given(view, rows)
-                        return bounded_rows(sql, text, schema)
-                files = views.of_files
-                fits = self.reader.driver.fits_duckdb(*set(files.values()))
-                if len(files) + len(given) < len(views.rows) or not fits:
-                    return None
-                whole = self.reader.whole_tables
-                for view, table in files.items():
-                    whole.view(view + views.suffix, table, views.columns[table])
-                for view, rows in given.items():
-                    whole.given(view, rows)
-                return bounded_rows(whole.sql, text, schema)
+                        return self._bounded(sql, text, schema)
+                with reader.whole_tables() as whole:
+                    for view, table in files.items():
+                        whole.view(view + views.suffix, reader.stored(table), reader.files(table), views.columns[table])
+                    for view, rows in given.items():
+                        whole.given(view, rows)
+                    return self._bounded(whole.sql, text, schema)
         except DuckdbFailed:
             return None
+
+    def _bounded(self, sql: TemporalSql, text: str, schema: pa.Schema) -> pa.Table | None:
+        """Return None for rows that are too large for the memory, or for Spark if Spark computes a branch."""
+        rows = bounded_rows(sql, text, schema, self.room)
+        if rows is None or (not self.alone and self.reader.is_large(LocalRows(None, rows))):
+            return None
+        self.room -= rows.nbytes
+        return rows
 
 
 def _by_duckdb_alone(branches: Sequence[Branch]) -> bool:

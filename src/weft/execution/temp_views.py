@@ -154,8 +154,7 @@ class TempViews:
         keys: dict[str, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                found = self._frame(path.via.view).select(quoted(path.via_column))
-                keys.setdefault(path.column, []).append(found if path.null_safe else found.dropna())
+                keys.setdefault(path.column, []).append(keys_in_spark(path, self._frame(path.via.view)))
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(
@@ -182,3 +181,9 @@ def in_spark(reader: Reader, rows: Rows) -> DataFrame:
         return rows
     frame = rows.frame(reader.spark)
     return reader.keep(frame) if reader.is_large(rows) else frame
+
+
+def keys_in_spark(path: Lookup, rows: DataFrame) -> DataFrame:
+    """Return the keys of a look-up. NULL is a key only of a null-safe equality, and NaN is one of each."""
+    keys = rows.select(quoted(path.via_column))
+    return keys if path.null_safe else keys.where(keys[0].isNotNull())

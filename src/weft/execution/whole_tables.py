@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
+from weft.algebra.schema import TableSchema
 from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS
-from weft.execution.relations import Relation, ResultsTable
 from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed
 from weft.storage.delta_log import DataFile
 from weft.storage.temporal_sql import TemporalSql
 
 _COPY: Final = "copy of"  # names with a space, because no table of a home has one
+_GIVEN: Final = "given rows"
 
 
 @dataclass
 class WholeTables:
-    """The tables of a tick in one connection of DuckDB. ``files`` returns the files of a relation by name.
+    """The tables of a tick in one connection of DuckDB.
 
     The columns that SQL reads are copied into tables of DuckDB. What its memory does not hold is on disk. DuckDB knows
     nothing about the rows of files. It would join them by any condition, such as an order of instants.
     """
 
     sql: TemporalSql
-    files: Callable[[str], Sequence[DataFile]]
-    tables: Mapping[str, Relation]
     copied: dict[str, set[str]] = field(default_factory=dict)
 
-    def view(self, view: str, name: str, columns: Collection[str]) -> None:
-        """Create a view of a table with the columns, its start column, and possibly others. Raise ExecutionError."""
-        relation = self.tables[name]
-        assert not isinstance(relation, ResultsTable)
-        wanted = {relation.schema.start, *columns}
+    def view(self, view: str, table: TableSchema, files: Sequence[DataFile], columns: Collection[str]) -> None:
+        """Create a view of a table with the columns, its start column, and possibly others. Raise ExecutionError.
+
+        All views of one query must have the same ``columns``.
+        """
+        name, wanted = table.name, {table.start, *columns}
         if not wanted <= self.copied.get(name, set()):
             wanted |= self.copied.get(name, set())
-            self.sql.stored(f"files of {name}", self.files(name), relation.schema)
+            self.sql.stored(f"files of {name}", files, table)
             read = ", ".join(map(quoted, sorted(wanted)))
             self.sql.table(f"{_COPY} {name}", f"SELECT {read} FROM {quoted(f'files of {name}')}")
             self.copied[name] = wanted
@@ -46,16 +46,21 @@ class WholeTables:
 
     def given(self, view: str, rows: pa.Table) -> None:
         """Create a view of rows in memory. Raise ExecutionError."""
-        self.sql.given(f"rows of {view}", rows)
-        self.sql.table(view, f"SELECT * FROM {quoted(f'rows of {view}')}")
+        self.sql.given(_GIVEN, rows)
+        self.sql.table(f"{_COPY} rows of {view}", f"SELECT * FROM {quoted(_GIVEN)}")
+        self.sql.forget(_GIVEN)
+        self.sql.view(view, f"SELECT * FROM {quoted(f'{_COPY} rows of {view}')}")
 
 
-def bounded_rows(sql: TemporalSql, text: str, schema: pa.Schema) -> pa.Table | None:
-    """Return the rows of a query, or None if they are more than the totals that Weft stores. Raise ExecutionError."""
+def bounded_rows(sql: TemporalSql, text: str, schema: pa.Schema, room: int) -> pa.Table | None:
+    """Return the rows of a query, or None if they are too many to be stored or have more than ``room`` bytes.
+
+    Raise ExecutionError if DuckDB fails.
+    """
     batches, count, size = list[pa.RecordBatch](), 0, 0
     for batch in sql.batches(f"SELECT * FROM ({text}) AS bounded LIMIT {MOST_GROUPS + 1}"):
         batches.append(batch)
         count, size = count + batch.num_rows, size + batch.nbytes
-        if count > MOST_GROUPS or size > MOST_BYTES:
+        if count > MOST_GROUPS or size > min(room, MOST_BYTES):
             return None
     return conformed(pa.Table.from_batches(batches), schema) if batches else schema.empty_table()

@@ -98,9 +98,15 @@ class TemporalSql:
             return self.connection.sql(local_text(sql)).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """Yield the result of a rendered query piece by piece."""
+        """Yield the result of a rendered query piece by piece. Raise ExecutionError, also between two pieces."""
         with _execution_errors():
-            yield from self.connection.sql(local_text(sql)).to_arrow_reader()
+            reader = self.connection.sql(local_text(sql)).to_arrow_reader()
+        while (batch := _next(reader)) is not None:
+            yield batch
+
+    def forget(self, name: str) -> None:
+        """Remove a view that ``given`` created."""
+        self.connection.unregister(name)
 
     def one(self, sql: str) -> Any:
         """Return the value of a query with one row and one column."""
@@ -110,6 +116,19 @@ class TemporalSql:
     def _run(self, sql: str) -> None:
         with _execution_errors():
             self.connection.execute(local_text(sql))
+
+
+def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    """pyarrow raises OSError for all errors of DuckDB after the first piece of a result."""
+    with _execution_errors():
+        try:
+            return next(reader, None)
+        except (OSError, pa.ArrowException) as error:
+            require_time()
+            message = str(error).splitlines()[0]
+            if message.startswith("INTERRUPT"):
+                raise KeyboardInterrupt from None
+            raise ExecutionError(f"the rows cannot be computed: {message}") from error
 
 
 def _heads(schema: pa.Schema) -> str:

@@ -91,7 +91,7 @@ def test_a_state_over_a_large_table_is_computed_by_spark(weft: Weft, monkeypatch
     monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(whole=7, filtered=7, inputs=7))
     read = {each.view.split("__of_")[0]: each for each in weft.explain_tick("all_words").relations}
     assert (read["posts"].by, weft.explain_tick("all_words").way) == ("DuckDB", "duckdb")
-    assert read["posts"].how == "its files: the whole table, 8 rows, but the driver reads at most 7"
+    assert read["posts"].how == "its files, whole (the whole table, 8 rows, but the driver reads at most 7)"
     monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(whole=7, filtered=7, inputs=7, large=7))
     found = weft.explain_tick("all_words")
     assert found.way == "files" and found.relations[-1].by == "Spark"

@@ -45,7 +45,7 @@ def duckdb_failures() -> Iterator[None]:
         yield
     except FAULTS:
         raise
-    except (BeyondBounds, ExecutionError, ValueError, pa.ArrowException) as error:
+    except (BeyondBounds, ExecutionError, pa.ArrowException) as error:
         raise DuckdbFailed from error
 
 

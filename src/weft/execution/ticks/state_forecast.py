@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from weft.algebra.access import Access, DeltaScan
+from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore, StoredTotals
@@ -65,8 +65,12 @@ class StateForecast:
         """Yield each reading with its access paths. ``own`` are the states, and ``given`` the keys, among them."""
         self.schemas |= {state.name: state for state in own}
 
-        def computed(same: Sequence[Access], _: Mapping[str, Reading]) -> Reading:
-            return given[same[0].table] if same[0].table in given else self._state(self.schemas[same[0].table], same)
+        def computed(same: Sequence[Access], by_view: Mapping[str, Reading]) -> Reading:
+            name = same[0].table
+            if name in given:
+                return given[name]
+            by_files = (by_view[path.via.view].by == "DuckDB" for path in same if isinstance(path, Lookup))
+            return self._state(self.schemas[name], [FullScan(name)] if any(by_files) else same)
 
         return readings(driver or self.driver, columns, paths, slices, computed)
 
@@ -84,7 +88,11 @@ class StateForecast:
         stored = self._stored(state)
         if stored is None:
             return self._groups(state, "whole")
+        before = len(self.read)
         by = self._inputs(deltas.paths, deltas.columns, deltas.reads, state, stored.at, t)
+        if by == "Spark":
+            del self.read[before:]
+            return self._groups(state, "whole")
         what = "of stored totals" if isinstance(state.operator, Grouped) else "stored, the last of each partition"
         return Reading(by, f"{count_text(stored.rows.num_rows)} {what}, continued with the changes")
 
@@ -160,15 +168,14 @@ class StateForecast:
     ) -> By:
         """Read the inputs of a state. Return "Spark" if Spark reads one of them, otherwise "driver"."""
         paths = tuple(paths)
-        by: By = "driver"
         driver, slices = self.driver, slices_between(paths, tau, t)
         if same_in_duckdb(state):
-            driver = driver.for_duckdb(files=True)
-        for same, reading in self.readings(columns, paths, slices, read, given, driver):
-            self.read.append((suffix(state), same, reading))
-            if reading.by == "Spark":
-                by = "Spark"
-        return by
+            driver = driver.for_duckdb(files=not isinstance(state.operator, Recursive))
+        found = list(self.readings(columns, paths, slices, read, given, driver))
+        if not driver.fits_duckdb(*{same[0].table for same, reading in found if reading.by == "DuckDB"}):
+            found = [(same, replace(each, by="Spark") if each.by == "DuckDB" else each) for same, each in found]
+        self.read += [(suffix(state), same, reading) for same, reading in found]
+        return "Spark" if any(reading.by == "Spark" for _, reading in found) else "driver"
 
 
 def _keys(branches: Sequence[Branch], read: Mapping[str, Reading]) -> pa.Table | None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from replayed import DAY, HOUR, START, answers, load, replay_home
-from weft.algebra.schema import INT, STRING, TIMESTAMP
+from weft.algebra.schema import DOUBLE, INT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.arrangement import state_store
 from weft.execution import driver_reader, last_rows, totals
-from weft.execution.driver_reader import ReadBounds
+from weft.execution.driver_reader import NOTHING, ReadBounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,16 +192,40 @@ def test_duckdb_reads_whole_tables_without_a_job(
 NUMBERS: Final = (("name", STRING), ("n", INT), ("date", TIMESTAMP))
 
 
-def test_spark_computes_what_overflows_in_duckdb(tmp_path: Path, spark: SparkSession) -> None:
-    """DuckDB raises an error where an integer of Spark wraps around."""
+@pytest.mark.parametrize("others", [0, 6_000])
+def test_spark_computes_what_overflows_in_duckdb(others: int, tmp_path: Path, spark: SparkSession) -> None:
+    """DuckDB raises an error where an integer of Spark wraps around, also in the middle of a long result."""
     home = replay_home(tmp_path / "home")
     load(home, spark, "numbers", [("a", 1, START), ("b", 5, START)], NUMBERS)
     home.install("wrapped", "SELECT name, COUNT(DISTINCT n) AS n, MIN(n + 2147483547) AS m FROM numbers GROUP BY name")
     home.tick(now=START + HOUR)
-    load(home, spark, "numbers", [("a", 200, START + HOUR)], NUMBERS)
+    rest = [(f"o{number}", 1, START + HOUR) for number in range(others)]
+    load(home, spark, "numbers", [*rest, ("a", 200, START + HOUR)], NUMBERS)
     home.tick(now=START + 2 * HOUR)
     found = {values for _, _, values in answers(home, "wrapped")}
-    assert found == {("a", 1, 2147483548), ("b", 1, 2147483552), ("a", 2, 2147483747 - 2**32)}
+    wanted = {("a", 1, 2147483548), ("b", 1, 2147483552), ("a", 2, 2147483747 - 2**32)}
+    assert found == wanted | {(name, 1, 2147483548) for name, _, _ in rest}
+
+
+def test_nan_is_a_key_of_the_look_ups_of_spark(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN is equal to NaN, and NULL to nothing."""
+    monkeypatch.setattr(driver_reader, "BOUNDS", NOTHING)
+    columns = (("name", STRING), ("x", DOUBLE), ("date", TIMESTAMP))
+    home = replay_home(tmp_path / "home")
+    load(home, spark, "left_rows", [("a", 1.5, START)], columns)
+    load(home, spark, "right_rows", [("b", float("nan"), START), ("c", None, START), ("d", 2.5, START)], columns)
+    home.install("pairs", "SELECT l.name, r.name AS other FROM left_rows l JOIN right_rows r ON r.x = l.x")
+    home.install(
+        "counts",
+        "SELECT l.name, g.n FROM left_rows l JOIN (SELECT x, COUNT(*) AS n FROM right_rows GROUP BY x) g ON g.x = l.x",
+    )
+    home.tick(now=START + HOUR)
+    load(home, spark, "left_rows", [("nan", float("nan"), START + HOUR), ("null", None, START + HOUR)], columns)
+    home.tick(now=START + 2 * HOUR)
+    assert [values for _, _, values in answers(home, "pairs")] == [("nan", "b")]
+    assert [values for _, _, values in answers(home, "counts")] == [("nan", 1)]
 
 
 BEGINNING: Final = {

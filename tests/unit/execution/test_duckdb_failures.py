@@ -85,7 +85,19 @@ def failing(patch: pytest.MonkeyPatch, place: int) -> Iterator[list[str]]:
 
         return counting
 
+    def in_the_middle(self: TemporalSql, sql: str) -> Iterator[Any]:
+        seen.append(sql)
+        fails = len(seen) == place
+        for piece in pieces(self, sql):
+            yield piece
+            if fails:
+                break
+        if fails:
+            raise ExecutionError("the rows cannot be computed: Out of Memory Error")
+
+    pieces = TemporalSql.batches
     with patch.context() as patched:
+        patched.setattr(TemporalSql, "batches", in_the_middle)
         for name in ("rows", "one"):
             patched.setattr(TemporalSql, name, counted(getattr(TemporalSql, name)))
         yield seen

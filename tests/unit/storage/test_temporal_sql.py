@@ -15,12 +15,13 @@ import pytest
 
 from weft.algebra.schema import BIGINT, Column, TableSchema
 from weft.configuration import spill_folder
-from weft.errors import ExecutionError
+from weft.errors import ExecutionError, LimitExceeded
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import _started, connect
 from weft.storage.temporal_sql import _MACROS, temporal_sql
+from weft.storage.time_limit import time_limit
 from weft.store import store_of
 
 ASKED = """
@@ -54,6 +55,22 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 def test_what_cannot_be_computed_is_one_error(text: str) -> None:
     with temporal_sql() as sql, pytest.raises(ExecutionError, match="the rows cannot be computed"):
         sql.one(f"SELECT {text}")
+
+
+def test_a_result_may_fail_in_the_middle() -> None:
+    """pyarrow hides the class of DuckDB's errors after the first piece of a result."""
+    with temporal_sql() as sql:
+        sql.table("numbers", "SELECT range::INTEGER AS n FROM range(300000)")
+        text = "SELECT CASE WHEN n < 299999 THEN n ELSE 2147483647 END + 1::INTEGER AS n FROM numbers"
+        with pytest.raises(ExecutionError, match="the rows cannot be computed: Out of Range Error"):
+            list(sql.batches(text))
+
+
+def test_a_result_ends_at_the_time_limit() -> None:
+    endless = "SELECT a.range * b.range AS n FROM range(100000000) AS a, range(100000000) AS b"
+    with pytest.raises(LimitExceeded), time_limit(0.3), temporal_sql() as sql:
+        for _ in sql.batches(endless):
+            pass
 
 
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:

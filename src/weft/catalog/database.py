@@ -44,31 +44,42 @@ class _State:
         """What functions returned, by the function and its arguments."""
         self._connection: Connection | None = None
         self._readers = 0
+        self._ends = False
+        """Whether the transaction ends with its last reader."""
 
     @contextmanager
     def reading(self, engine: Engine) -> Iterator[Connection]:
         """Lend the connection of the transaction.  An error of the database ends it: PostgreSQL refuses its rest."""
         if self._connection is None:
-            self._connection = engine.connect()
-            self._connection.begin()
+            self._connection = _begun(engine)
         self._readers += 1
-        failed = False
         try:
             yield self._connection
         except SQLAlchemyError:
-            failed = True
+            self._ends = True
             raise
         finally:
             self._readers -= 1
-            if failed:
+            if self._ends:
                 self.end()
 
     def end(self) -> None:
-        """End the transaction, unless a function of this thread still reads in it.  The next one begins another."""
-        if self._connection is not None and not self._readers:
+        """End the transaction when no function of this thread reads in it any more.  The next one begins another."""
+        self._ends = self._readers > 0
+        if self._connection is not None and not self._ends:
             connection, self._connection = self._connection, None
             self.known.clear()
             connection.close()
+
+
+def _begun(engine: Engine) -> Connection:
+    connection = engine.connect()
+    try:
+        connection.begin()
+    except SQLAlchemyError:
+        connection.close()
+        raise
+    return connection
 
 
 class _Shared(threading.local):
@@ -85,7 +96,9 @@ class Database:
 
     def __init__(self, address: CatalogAddress, engine: Engine) -> None:
         self.address = address
-        self.clock = _server_clock(address, engine)
+        self._engine = engine
+        self._shared = _Shared()
+        self.clock = None if address.url is None else _server_clock(address, self._server_time)
         """The clock of the database server, or None for SQLite, which has no server."""
         self.given_back = _given_back.setdefault(address, set())
         """The key of each lease that this process gave up, but that the catalog may still record as held."""
@@ -94,10 +107,8 @@ class Database:
             if address.schema is None
             else SessionLocks(engine, address.schema)
         )
-        self._engine = engine
         self._lease: Lease | None = None
         self._closed = threading.Event()
-        self._shared = _Shared()
 
     def under(self, lease: Lease) -> Database:
         """Return a copy of this object for writing under ``lease``."""
@@ -232,6 +243,15 @@ class Database:
         self._liveness.close()
         self._engine.dispose()
 
+    def _server_time(self) -> int:
+        """Ask on the connection of this thread's state, because pages that each need a second one exhaust the pool."""
+        state = self._shared.state
+        if state is not None:
+            with state.reading(self._engine) as connection:
+                return server_time(connection)
+        with self._engine.connect() as connection:
+            return server_time(connection.execution_options(isolation_level="AUTOCOMMIT"))
+
     def _require_open(self) -> None:
         # SQLAlchemy would silently reconnect a disposed engine.
         if self._closed.is_set():
@@ -266,18 +286,16 @@ def require_held(connection: Connection, lease: Lease) -> None:
     )
 
 
-def _server_clock(address: CatalogAddress, engine: Engine) -> Callable[[], int] | None:
+def _server_clock(address: CatalogAddress, server_time: Callable[[], int]) -> Callable[[], int]:
     """Return the clock of the database server.
 
     While the server cannot be reached, the clock counts on from the last time that the server gave, so that errors can
     be reported with a time.  Nothing can be recorded with such a time.
     """
-    if address.url is None:
-        return None
 
     def asked() -> tuple[int, float]:
         with catalog_errors(address):
-            return server_time(engine), time.monotonic()
+            return server_time(), time.monotonic()
 
     last = asked()
 

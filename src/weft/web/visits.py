@@ -274,7 +274,7 @@ def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:
 
 def _failed(visit: Visit, error: Exception) -> Response:
     home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
-    return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
+    return error_page(visit, isolated_error(error, home.home / "logs", lambda: home.clock(), doing))
 
 
 def _asked_to_sign_in(visit: Visit) -> Response:

@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, sent
 from weft.api.weft import Weft
+from weft.errors import CatalogError
 
 LISTS = ("/", "/queries", "/tables")
 STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
@@ -82,6 +83,22 @@ def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, fille
     read = sent(browser, "/", shown)
     assert " new</span>" not in read
     assert "Nothing unread" in browser.get("/?show=unread").text
+
+
+def test_an_error_is_a_page_also_if_the_clock_fails(
+    browser: TestClient, filled: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise CatalogError("no clock")
+
+    def defect(*_: object) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Weft, "clock", property(fails))
+    monkeypatch.setattr(Weft, "tables", defect)
+    assert browser.get("/tables/none").status_code == 404
+    assert browser.get("/tables").status_code == 500
+    assert "(no time) GET /tables" in (filled.home / "logs" / "weft.log").read_text()
 
 
 def test_the_system_says_that_a_channel_failed(

@@ -31,7 +31,6 @@ from weft.store import FULL, free_bytes
 _given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
-_PLAIN: Final = (int, str, type(None), tuple)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -170,7 +169,7 @@ class Database:
         Within ``one_state``, a function runs once for the same plain arguments.  Its result must be immutable.
         """
         key = (function, *given)
-        state = None if named or not all(isinstance(each, _PLAIN) for each in given) else self._shared.state
+        state = None if named or not _is_plain(given) else self._shared.state
         with self.reading() as connection:
             if state is None:
                 return function(connection, *given, **named)
@@ -256,6 +255,11 @@ class Database:
         # SQLAlchemy would silently reconnect a disposed engine.
         if self._closed.is_set():
             raise home_closed(self.home)
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value cannot change, so that it can be part of a key."""
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, int | str | None)
 
 
 def home_closed(home: Path) -> HomeClosed:

@@ -74,6 +74,14 @@ def test_a_thread_asks_once(catalog: Catalog) -> None:
     assert len(asked) == count
 
 
+def test_arguments_that_can_change_are_read_each_time(catalog: Catalog) -> None:
+    read, keys = list[object](), (1, [2])
+    with catalog.one_state():
+        for _ in range(2):
+            catalog._database.read(lambda connection, *given: read.append(given), keys)
+    assert read == [(keys,), (keys,)]
+
+
 def test_an_error_of_the_database_ends_the_state(catalog: Catalog) -> None:
     with catalog.one_state():
         assert names(catalog) == []

@@ -71,6 +71,8 @@ def test_many_periods_are_counted_but_not_read(browser: TestClient, weft: Weft, 
         assert 'datetime="2026-03-01T00:00:00Z"' in page
         part = browser.get("/views/many", params={"t": instant}, headers={"HX-Request": "true"}).text
         assert f"<b>{held} rows</b>" in part and "<svg" not in part and part.startswith('<div id="held">')
+        back = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
+        assert browser.get("/views/many", params={"t": instant}, headers=back).text == page
     bounds = weft.history("many", limit=1).bounds
     assert bounds is not None and bounds[1] is None and len(weft.history("many", limit=3).stretches) == 3
 

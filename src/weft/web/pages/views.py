@@ -46,7 +46,7 @@ def show(visit: Visit) -> Response:
         raise NotFound(f"{table.name} is not a view", hint=f"Its page is /tables/{table.name}.")
     # The periods as recorded: a page that is only read refreshes nothing.
     chosen = _chosen(visit)
-    if chosen is not None and "hx-request" in visit.request.headers and table.rows <= _LARGEST:
+    if chosen is not None and visit.for_part and table.rows <= _LARGEST:
         held = weft.history(table.name, known=LAST_INSTANT, held_at=chosen, limit=_DRAWN)
         return visit.show("view_held.html", history=held, held=held.stretches, holding=held.count, instant=chosen)
     view = next((each for each in weft.views() if each.table_id == table.table_id), None)

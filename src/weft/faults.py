@@ -11,8 +11,8 @@ error, sets this query aside with the reason, and computes the other queries.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -81,25 +81,32 @@ def query_faults() -> Iterator[None]:
         raise QueryFault(plain.message, hint=plain.hint, where=plain.where, defect=defect) from error
 
 
-def isolated_error(error: Exception, logs: Path, at: int, doing: str) -> WeftError:
-    """Return the ``plain_error`` for an error in one view or one channel. Write a defect to the log in ``logs``."""
+def isolated_error(error: Exception, logs: Path, clock: Callable[[], int], doing: str) -> WeftError:
+    """Return the ``plain_error`` for an error in one view or one channel. Write a defect to the log in ``logs``.
+
+    Only a defect needs the time of ``clock`` (µs UTC). If the clock of the catalog fails, the log has no time.
+    """
     plain = plain_error(error)
     if plain is not error:
+        at: int | None = None
+        with suppress(WeftError):
+            at = clock()
         log_defect(logs, at, doing, error)
     return plain
 
 
-def log_defect(folder: Path, at: int, doing: str, error: BaseException) -> Path | None:
+def log_defect(folder: Path, at: int | None, doing: str, error: BaseException) -> Path | None:
     """Append a traceback to ``weft.log`` in ``folder``. Return the path of the log, or None if it cannot be written.
 
-    ``at`` is the time of the wall clock, in microseconds UTC. ``doing`` names the command or the operation.
+    ``at`` is the time of the wall clock, in microseconds UTC, if it is known. ``doing`` names the command or the
+    operation.
     """
     log = folder / _LOG
     try:
         make_folder(folder)
         make_file(log)
         with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"\n{format_instant(at)} {doing[:2_000]}\n")
+            file.write(f"\n{'(no time)' if at is None else format_instant(at)} {doing[:2_000]}\n")
             file.writelines(traceback.format_exception(error))
     except OSError:
         return None

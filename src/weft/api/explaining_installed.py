@@ -46,7 +46,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
     )
 
 
-@lru_cache(maxsize=500)
+@lru_cache(maxsize=100)
 def _explained(own: Plan, definitions: tuple[TableSchema, ...]) -> Explanation:
     """The derivation depends on nothing else, and takes longer than all reading of the page of a query."""
     return explain(replace(own, definitions=definitions))

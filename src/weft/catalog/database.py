@@ -31,7 +31,6 @@ from weft.store import FULL, free_bytes
 _given_back: Final[dict[CatalogAddress, set[tuple[LeaseName, int, str]]]] = {}
 _LOCK_NOT_AVAILABLE: Final = "55P03"
 _INSUFFICIENT_PRIVILEGE: Final = "42501"
-_PLAIN: Final = (int, str, type(None), tuple)
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -44,31 +43,42 @@ class _State:
         """What functions returned, by the function and its arguments."""
         self._connection: Connection | None = None
         self._readers = 0
+        self._ends = False
+        """Whether the transaction ends with its last reader."""
 
     @contextmanager
     def reading(self, engine: Engine) -> Iterator[Connection]:
         """Lend the connection of the transaction.  An error of the database ends it: PostgreSQL refuses its rest."""
         if self._connection is None:
-            self._connection = engine.connect()
-            self._connection.begin()
+            self._connection = _begun(engine)
         self._readers += 1
-        failed = False
         try:
             yield self._connection
         except SQLAlchemyError:
-            failed = True
+            self._ends = True
             raise
         finally:
             self._readers -= 1
-            if failed:
+            if self._ends:
                 self.end()
 
     def end(self) -> None:
-        """End the transaction, unless a function of this thread still reads in it.  The next one begins another."""
-        if self._connection is not None and not self._readers:
+        """End the transaction when no function of this thread reads in it any more.  The next one begins another."""
+        self._ends = self._readers > 0
+        if self._connection is not None and not self._ends:
             connection, self._connection = self._connection, None
             self.known.clear()
             connection.close()
+
+
+def _begun(engine: Engine) -> Connection:
+    connection = engine.connect()
+    try:
+        connection.begin()
+    except SQLAlchemyError:
+        connection.close()
+        raise
+    return connection
 
 
 class _Shared(threading.local):
@@ -85,7 +95,9 @@ class Database:
 
     def __init__(self, address: CatalogAddress, engine: Engine) -> None:
         self.address = address
-        self.clock = _server_clock(address, engine)
+        self._engine = engine
+        self._shared = _Shared()
+        self.clock = None if address.url is None else _server_clock(address, self._server_time)
         """The clock of the database server, or None for SQLite, which has no server."""
         self.given_back = _given_back.setdefault(address, set())
         """The key of each lease that this process gave up, but that the catalog may still record as held."""
@@ -94,10 +106,8 @@ class Database:
             if address.schema is None
             else SessionLocks(engine, address.schema)
         )
-        self._engine = engine
         self._lease: Lease | None = None
         self._closed = threading.Event()
-        self._shared = _Shared()
 
     def under(self, lease: Lease) -> Database:
         """Return a copy of this object for writing under ``lease``."""
@@ -159,7 +169,7 @@ class Database:
         Within ``one_state``, a function runs once for the same plain arguments.  Its result must be immutable.
         """
         key = (function, *given)
-        state = None if named or not all(isinstance(each, _PLAIN) for each in given) else self._shared.state
+        state = None if named or not _is_plain(given) else self._shared.state
         with self.reading() as connection:
             if state is None:
                 return function(connection, *given, **named)
@@ -232,10 +242,24 @@ class Database:
         self._liveness.close()
         self._engine.dispose()
 
+    def _server_time(self) -> int:
+        """Ask on the connection of this thread's state, because pages that each need a second one exhaust the pool."""
+        state = self._shared.state
+        if state is not None:
+            with state.reading(self._engine) as connection:
+                return server_time(connection)
+        with self._engine.connect() as connection:
+            return server_time(connection.execution_options(isolation_level="AUTOCOMMIT"))
+
     def _require_open(self) -> None:
         # SQLAlchemy would silently reconnect a disposed engine.
         if self._closed.is_set():
             raise home_closed(self.home)
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value cannot change, so that it can be part of a key."""
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, int | str | None)
 
 
 def home_closed(home: Path) -> HomeClosed:
@@ -266,18 +290,16 @@ def require_held(connection: Connection, lease: Lease) -> None:
     )
 
 
-def _server_clock(address: CatalogAddress, engine: Engine) -> Callable[[], int] | None:
+def _server_clock(address: CatalogAddress, server_time: Callable[[], int]) -> Callable[[], int]:
     """Return the clock of the database server.
 
     While the server cannot be reached, the clock counts on from the last time that the server gave, so that errors can
     be reported with a time.  Nothing can be recorded with such a time.
     """
-    if address.url is None:
-        return None
 
     def asked() -> tuple[int, float]:
         with catalog_errors(address):
-            return server_time(engine), time.monotonic()
+            return server_time(), time.monotonic()
 
     last = asked()
 

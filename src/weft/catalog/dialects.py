@@ -43,6 +43,8 @@ WRITES: Final = "weft_writes"
 """The execution option that marks a writing transaction."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
+_POOL: Final = {"pool_size": 5, "max_overflow": 59}
+"""One connection for each of the 40 threads of pages, and for each thread that ticks, delivers or runs a job."""
 _SERVER_SETTINGS: Final = {
     "lock_timeout": _BUSY_TIMEOUT_MS,
     # The server ends the transaction of a process that is suspended, so that the others can write.
@@ -83,7 +85,7 @@ _compiled: Final = LRUCache[Any, Any](1_000)
 
 
 def _engine_of(place: str) -> Engine:
-    return create_engine(f"sqlite+weft:///{place}", execution_options={"compiled_cache": _compiled})
+    return create_engine(f"sqlite+weft:///{place}", execution_options={"compiled_cache": _compiled}, **_POOL)
 
 
 def _micros(instant: Any) -> Cast[int]:
@@ -143,6 +145,7 @@ def postgresql_engine(url: str) -> Engine:
         isolation_level="REPEATABLE READ",
         pool_pre_ping=True,
         connect_args={**given, "options": " ".join(options)},
+        **_POOL,
     )
     writers = lock_key(f"the writers of {schema}")
 
@@ -192,12 +195,10 @@ def _definitions(metadata: MetaData) -> tuple[str, ...]:
     return tuple(str(each.compile(dialect=SqliteDialect())) for each in created)
 
 
-def server_time(engine: Engine) -> int:
-    """Return the time of a PostgreSQL server in microseconds UTC."""
-    with engine.connect() as connection:
-        alone = connection.execution_options(isolation_level="AUTOCOMMIT")
-        time: int = alone.execute(select(SERVER_TIME)).scalar_one()
-        return time
+def server_time(connection: Connection) -> int:
+    """Return the time of a PostgreSQL server in microseconds UTC, which goes on within a transaction."""
+    time: int = connection.execute(select(SERVER_TIME)).scalar_one()
+    return time
 
 
 def to_write(connection: Connection) -> Connection:

@@ -261,7 +261,8 @@ def _is_home_of(folder: Path, address: CatalogAddress) -> bool:
 def _make_database(engine: Engine, address: CatalogAddress, *, clock: Clock, at: int) -> None:
     """The clock of a database server replaces ``at``, the time of this machine."""
     if address.url is not None:
-        at = server_time(engine)
+        with engine.connect() as plain:
+            at = server_time(plain)
     home_id = str(uuid.uuid4())
     with engine.connect() as plain:
         connection = to_write(plain)

@@ -264,7 +264,7 @@ class _Run:
             if is_of_the_home(error) and not (of_channel and isinstance(error, OSError)):
                 raise
             doing = f"delivering to {subscription.channel}"
-            own = isolated_error(error, layout.logs_folder(self._home), self._wall(), doing)
+            own = isolated_error(error, layout.logs_folder(self._home), self._wall, doing)
             raise DeliveryError(own.message, where=own.where or subscription.channel, hint=own.hint) from error
 
     def _unsent(self, subscription: Subscription) -> OutboxEntry | None:

@@ -50,7 +50,7 @@ class History(Tabular):
     ``count`` is the number of matching periods before the limit. ``columns`` are the columns of the source. The first
     ``keys`` columns form the key. ``at`` is the instant of the query. ``bounds`` are the earliest begin of all recorded
     periods and the latest end, which is None if a period is open (µs UTC). ``bounds`` is None without periods, and with
-    an SQL condition or an instant that must be held. ``recorded`` has all matching periods, as Arrow, if it is known.
+    an SQL condition or an instant that must be held.
     """
 
     name: str
@@ -61,20 +61,6 @@ class History(Tabular):
     at: int
     session: Callable[[], SparkSession] = field(compare=False)
     bounds: tuple[int, int | None] | None = None
-    recorded: pa.Table | None = field(default=None, compare=False)
-
-    def held(self, at: int, limit: int | None = None) -> History:
-        """Return at most ``limit`` of the recorded periods that contain the instant ``at`` (µs UTC).
-
-        Raise Refused for a history with an SQL condition.
-        """
-        if self.recorded is None:
-            raise Refused("the periods of a condition have no instant", hint="Write the instant in the condition.")
-        begin, end = (self.recorded.column(each).cast(pa.int64()) for each in (VALID_FROM, VALID_TO))
-        lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, at))
-        found = self.recorded.filter(pc.and_(pc.less_equal(begin, at), lasts))
-        shown = _stretches(found, [name for name, _ in self.columns], self.keys, limit)
-        return replace(self, stretches=shown, count=found.num_rows, bounds=None, recorded=found)
 
     def _typed(self) -> Columns:
         return (*self.columns, (VALID_FROM, TIMESTAMP), (VALID_TO, TIMESTAMP))
@@ -122,7 +108,7 @@ def history(
     at = max(_now(home), table.last_ts or MIN_INSTANT)
     ordered = [*table.keys, *(each for each in values_of(table.log) if each not in table.keys)]
     columns = tuple((each.name, each.type) for one in ordered if (each := table.schema.column(one)) is not None)
-    bounds, recorded = None, None
+    bounds = None
     if where is None:
         recorded = _recorded(home, table, known, held_at)
         stretches, count = _stretches(recorded, ordered, len(table.keys), limit), recorded.num_rows
@@ -138,7 +124,7 @@ def history(
             "--where applies to the whole current history, and cannot be used with --known or an instant",
             hint="Write the instant in the condition: valid_from <= … AND (valid_to IS NULL OR valid_to > …).",
         )
-    return History(table.name, columns, len(table.keys), stretches, count, at, home.session, bounds, recorded)
+    return History(table.name, columns, len(table.keys), stretches, count, at, home.session, bounds)
 
 
 def _now(home: OpenHome) -> int:

@@ -247,7 +247,7 @@ class Runner:
                 pass  # another process is delivering
             except Exception as error:  # noqa: BLE001 - the next round delivers, whatever stopped this one
                 logs = layout.logs_folder(self.home.folder)
-                self.troubled(isolated_error(error, logs, self.home.clock(), "delivering"))
+                self.troubled(isolated_error(error, logs, self.home.clock, "delivering"))
             self._news.wait(self._rest_us() / 1_000_000)
 
     def _rest_us(self) -> int:

@@ -87,7 +87,8 @@ def _endpoint(site: Site, shown: Shown, find: Found) -> Callable[[Request], Awai
             return problem_response(error.document, challenge)
         except Exception as error:  # noqa: BLE001 - a defect in one format must not stop the server
             home = site.weft
-            return problem_response(problem_of(isolated_error(error, home.home / "logs", home.clock(), "a feed")))
+            plain = isolated_error(error, home.home / "logs", lambda: home.clock(), "a feed")
+            return problem_response(problem_of(plain))
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(answer, request)

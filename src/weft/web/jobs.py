@@ -144,7 +144,7 @@ class Jobs:
         except Stopped:
             state = "cancelled"
         except Exception as error:  # noqa: BLE001 - a defect in one job must not end the others
-            job.error = isolated_error(error, self._logs, self._clock(), job.title)
+            job.error = isolated_error(error, self._logs, self._clock, job.title)
         finally:
             job.end(state, self._clock())
 

@@ -121,6 +121,12 @@ class Visit:
         return self.request.url.path
 
     @property
+    def for_part(self) -> bool:
+        """Whether htmx asks for a part of the page.  For Back, it asks for the whole page."""
+        headers = self.request.headers
+        return "hx-request" in headers and "hx-history-restore-request" not in headers
+
+    @property
     def base(self) -> str:
         """The beginning of links to this page that a person sends to others, without a slash at the end."""
         return self.site.base(self.request)
@@ -274,11 +280,11 @@ def _answer(shown: Page, visit: Visit, own_form: bool = False) -> Response:
 
 def _failed(visit: Visit, error: Exception) -> Response:
     home, doing = visit.site.weft, f"{visit.request.method} {visit.path}"
-    return error_page(visit, isolated_error(error, home.home / "logs", home.clock(), doing))
+    return error_page(visit, isolated_error(error, home.home / "logs", lambda: home.clock(), doing))
 
 
 def _asked_to_sign_in(visit: Visit) -> Response:
-    if visit.request.method == "GET" and "hx-request" not in visit.request.headers:
+    if visit.request.method == "GET" and not visit.for_part:
         return visit.go(f"/sign-in?{urlencode({'next': visit.here()})}")
     return error_page(visit, NotAllowed("you are not signed in any more", hint="Open /sign-in, and sign in again."))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,83 @@ def test_a_thread_asks_once(catalog: Catalog) -> None:
     assert len(asked) == count
 
 
+def test_arguments_that_can_change_are_read_each_time(catalog: Catalog) -> None:
+    read, keys = list[object](), (1, [2])
+    with catalog.one_state():
+        for _ in range(2):
+            catalog._database.read(lambda connection, *given: read.append(given), keys)
+    assert read == [(keys,), (keys,)]
+
+
 def test_an_error_of_the_database_ends_the_state(catalog: Catalog) -> None:
     with catalog.one_state():
         assert names(catalog) == []
         elsewhere(catalog, "one")
         with pytest.raises(CatalogError), catalog._database.reading() as connection:
             connection.execute(text("SELECT nothing FROM nowhere"))
+        assert names(catalog) == ["one"]
+
+
+THREADS = 40
+"""As many as the threads of pages."""
+
+
+def together(work: Callable[[], object]) -> list[object]:
+    """Run ``work`` in as many threads as pages have, once all of them hold a state of the catalog."""
+    with ThreadPoolExecutor(THREADS) as threads:
+        return [each.result(20) for each in [threads.submit(work) for _ in range(THREADS)]]
+
+
+def test_as_many_threads_as_there_are_pages_read_and_ask_the_clock(catalog: Catalog) -> None:
+    add(catalog, "one")
+    all_read = threading.Barrier(THREADS, timeout=10)
+
+    def page() -> object:
+        with catalog.one_state():
+            found = names(catalog)
+            all_read.wait()
+            assert catalog.clock is None or catalog.clock() < catalog.clock()
+            return found
+
+    assert together(page) == [["one"]] * THREADS
+
+
+def test_a_writer_waits_for_no_page(catalog: Catalog) -> None:
+    all_read, written = threading.Barrier(THREADS + 1, timeout=10), threading.Event()
+
+    def page() -> object:
+        with catalog.one_state():
+            before = names(catalog)
+            all_read.wait()
+            assert written.wait(10)
+            return before, names(catalog)
+
+    def write() -> None:
+        all_read.wait()
+        add(catalog, "one")
+        written.set()
+
+    with ThreadPoolExecutor(1) as writer:
+        done = writer.submit(write)
+        assert together(page) == [([], [])] * THREADS
+        done.result(10)
+    assert names(catalog) == ["one"]
+
+
+def test_an_error_in_a_reader_within_a_reader_ends_the_state_with_the_outer_one(catalog: Catalog) -> None:
+    database = catalog._database
+    with catalog.one_state():
+        with database.reading():
+            assert names(catalog) == []
+            elsewhere(catalog, "one")
+            with pytest.raises(CatalogError), database.reading() as connection:
+                connection.execute(text("SELECT nothing FROM nowhere"))
+        assert names(catalog) == ["one"]
+
+
+def test_an_own_change_within_a_reader_ends_the_state_with_it(catalog: Catalog) -> None:
+    with catalog.one_state():
+        with catalog._database.reading():
+            assert names(catalog) == []
+            add(catalog, "one")
         assert names(catalog) == ["one"]

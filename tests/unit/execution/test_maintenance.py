@@ -12,10 +12,13 @@ import pytest
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
+from weft.errors import StorageError
 from weft.execution import driver_reader, maintenance
 from weft.execution.driver_reader import ReadBounds
+from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
 from weft.execution.maintenance import Done, look_ups_of_plans
+from weft.interruption import Stopped
 from weft.storage.table import Table
 
 REPLIES = "SELECT m.id, a.word FROM posts m, posts a WHERE a.id = m.parent"
@@ -85,6 +88,42 @@ def test_a_large_load_builds_what_a_tick_asks_for(weft: Weft) -> None:
     assert done(weft) == []
     with weft.opened.catalog.writing("test", weft.clock):
         maintenance.build_ahead(weft.opened, "posts")  # does not wait
+
+
+@pytest.mark.parametrize("raised", [StorageError("the disk is full"), KeyboardInterrupt(), Stopped()])
+def test_a_load_is_stored_whatever_stops_the_building(
+    weft: Weft, raised: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> object:
+        raise raised
+
+    weft.install("replies", REPLIES)
+    monkeypatch.setattr(maintenance, "look_ups_of_plans", fails)
+    file = weft.home.parent / "more.jsonl"
+    rows = [{"id": n, "parent": n - 1, "word": "w", "at": "1993-04-01T00:00:00Z"} for n in range(20, 30)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ["ingest", "file", str(file), "--table", "posts", "--ts-from", "at", "--home", str(weft.home)]
+    assert run(given) == 0
+    assert "posts: 10 stored" in capsys.readouterr().out
+
+
+def test_a_load_derives_only_the_plans_that_read_its_table_and_settles_no_tick(
+    weft: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weft.make_table("others", "id INT, parent INT")
+    weft.install("replies", REPLIES)
+    weft.install("other", "SELECT o.id FROM others o, others p WHERE p.id = o.parent")
+    derived, real = list[int](), maintenance.shape_of
+    monkeypatch.setattr(
+        maintenance, "shape_of", lambda record, schemas: (derived.append(record.plan_id), real(record, schemas))[1]
+    )
+    load(weft, range(6, 9))
+    monkeypatch.setattr(OpenHome, "writing", None)  # it settles what a dead writer left
+    assert derived == []
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds(filtered=2))
+    maintenance.build_ahead(weft.opened, "posts")
+    assert derived == [weft.catalog.queries.named("replies").plan_id]
+    assert folders(weft) == ["1-1", "1-2"]
 
 
 def test_runs_are_merged_and_hold_the_same_rows(weft: Weft) -> None:

@@ -4,6 +4,8 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from delta_tables import newest_data_file, write_ledger
@@ -11,7 +13,7 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.storage.ledger import Added, ResultRow, added_by_query, read_latest, read_rows
+from weft.storage.ledger import Added, ResultRow, added_by_query, read_latest, read_rows, require_ledger
 from weft.store import store_of
 
 QUERY = QueryRecord(
@@ -57,6 +59,16 @@ def test_the_latest_of_several_queries_are_those_of_each(home: Path) -> None:
     assert read_latest(data, queries[3:], 3) == {}
     with pytest.raises(StorageError, match="the answer 2 of q is not in the ledger"):
         read_latest(data, [replace(queries[2], next_ordinal=3)], 3)
+
+
+def test_a_page_decodes_a_small_row_group(tmp_path: Path) -> None:
+    ledger = require_ledger(store_of(tmp_path))
+    count = 2 * 8_192 + 5
+    ordinals = pa.array(range(1, count + 1), pa.int64())
+    new = ledger.write(pa.table({"query_id": pa.array([1] * count, pa.int64()), "ordinal": ordinals}))
+    (file,) = (tmp_path / layout.LEDGER).rglob(Path(new.location.path).name)
+    read = pq.ParquetFile(file).metadata
+    assert [read.row_group(n).num_rows for n in range(read.num_row_groups)] == [8_192, 8_192, 5]
 
 
 def test_only_what_the_catalog_counted_is_read(home: Path) -> None:

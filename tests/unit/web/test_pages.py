@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, sent
 from weft.api.weft import Weft
+from weft.errors import CatalogError
+from weft.web.rendering import environment
 
 LISTS = ("/", "/queries", "/tables")
 STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
@@ -82,6 +88,43 @@ def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, fille
     read = sent(browser, "/", shown)
     assert " new</span>" not in read
     assert "Nothing unread" in browser.get("/?show=unread").text
+
+
+def test_an_error_is_a_page_also_if_the_clock_fails(
+    browser: TestClient, filled: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> int:
+        raise CatalogError("no clock")
+
+    def defect(*_: object) -> object:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Weft, "clock", property(fails))
+    monkeypatch.setattr(Weft, "tables", defect)
+    assert browser.get("/tables/none").status_code == 404
+    assert browser.get("/tables").status_code == 500
+    assert "(no time) GET /tables" in (filled.home / "logs" / "weft.log").read_text()
+
+
+def test_an_instant_of_the_data_is_not_rounded(browser: TestClient, filled: Weft) -> None:
+    at = "2026-03-10 12:00:00.5"
+    orders = {"id": 9, "customer": "late", "total": 99.0, "ts": dt.datetime(2026, 3, 10, 11, 0, 0, 250_000)}
+    filled.append("orders", [orders], ts_from="ts")
+    filled.tick(now=at)
+    shown = browser.get("/queries/2").text
+    for fact in ("<dt>Ticked to</dt><dd>", '<th scope="row">'):
+        assert f"{fact}<time" in shown and f"{at} UTC" in shown.partition(fact)[2].partition("</time>")[0]
+    assert "2026-03-10 11:00:00.25 UTC" in shown.partition("<dt>Last answer</dt>")[2].partition("</time>")[0]
+
+
+def test_the_instants_of_a_try_and_a_backtest_are_not_rounded() -> None:
+    module: Any = environment().get_template("ask_parts.html").module
+    tried, tested = (
+        SimpleNamespace(count=0, at=500_000),
+        SimpleNamespace(count=0, since=250_000, until=750_000, nothing=""),
+    )
+    shown = module.outcome(tried, tested, None, [])
+    assert [each for each in (25, 5, 75) if f"1970-01-01 00:00:00.{each} UTC" not in shown] == []
 
 
 def test_the_system_says_that_a_channel_failed(

@@ -184,7 +184,7 @@ def _each(home: OpenHome, writer: Writer, views: Sequence[ViewRecord], t: int) -
             if is_of_the_home(raised) and not isinstance(raised, StorageError):
                 raise
             logs = layout.logs_folder(writer.path)
-            error = isolated_error(raised, logs, home.clock(), f"refreshing the view {view.name}")
+            error = isolated_error(raised, logs, home.clock, f"refreshing the view {view.name}")
             failed[view.table_id] = view, error
             writer.views.troubled(view.table_id, error.message)
             done = Refreshed(view.name, t, trouble=error)

@@ -67,9 +67,8 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
             return problem_response(error.document, error.headers)
         except Exception as error:  # noqa: BLE001 - a defect in one operation must not stop the server
             doing = f"{operation.method} /api/v1{operation.path}"
-            return problem_response(
-                problem_of(isolated_error(error, site.weft.home / "logs", site.weft.clock(), doing))
-            )
+            plain = isolated_error(error, site.weft.home / "logs", lambda: site.weft.clock(), doing)
+            return problem_response(problem_of(plain))
 
     return endpoint
 

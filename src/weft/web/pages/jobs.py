@@ -16,7 +16,7 @@ def show(visit: Visit) -> Response:
     job = _job(visit)
     if not job.is_over:
         return visit.show("job.html", job=job)
-    if "hx-request" not in visit.request.headers:
+    if not visit.for_part:
         return visit.outcome(job)
     response = visit.show("job.html", job=job)
     response.headers["hx-redirect"] = job.outcome.path if isinstance(job.outcome, Go) else visit.path

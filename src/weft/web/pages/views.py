@@ -46,15 +46,28 @@ def show(visit: Visit) -> Response:
         raise NotFound(f"{table.name} is not a view", hint=f"Its page is /tables/{table.name}.")
     # The periods as recorded: a page that is only read refreshes nothing.
     chosen = _chosen(visit)
-    if chosen is not None and "hx-request" in visit.request.headers and table.rows <= _LARGEST:
-        held = weft.history(table.name, known=LAST_INSTANT, held_at=chosen, limit=_DRAWN)
-        return visit.show("view_held.html", history=held, held=held.stretches, holding=held.count, instant=chosen)
+    if chosen is not None and visit.for_part and table.rows <= _LARGEST:
+        return visit.show("view_held.html", **_held(visit, table, chosen))
     view = next((each for each in weft.views() if each.table_id == table.table_id), None)
     values: dict[str, object] = {"table": table, "view": view, "details": weft.show_view(table.name) if view else None}
     if table.rows > _LARGEST:
         return visit.show("view.html", **values, history=None)
     history = weft.history(table.name, known=LAST_INSTANT, limit=_DRAWN)
-    return visit.show("view.html", **values, history=history, **_as_of(table, history, chosen))
+    span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
+    # The first place of the slider is not before the first period.
+    first, last = -(-span.first // _SECOND), -(-span.last // _SECOND)
+    instant = last * _SECOND if chosen is None else chosen
+    return visit.show(
+        "view.html",
+        **values,
+        history=history,
+        drawing=_drawn(table, history),
+        first=first,
+        last=last,
+        step=max((last - first) // _STOPS, 1),
+        at=min(max(instant // _SECOND, first), last),
+        **_held(visit, table, instant),
+    )
 
 
 def _chosen(visit: Visit) -> int | None:
@@ -63,23 +76,16 @@ def _chosen(visit: Visit) -> int | None:
     return given if at is None or given is not None else min(max(at, _NEAREST), _FARTHEST) * _SECOND
 
 
-def _as_of(table: TableRecord, history: History, chosen: int | None) -> dict[str, object]:
-    bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
-    span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
-    # The first place of the slider is not before the first period.
-    first, last = -(-span.first // _SECOND), -(-span.last // _SECOND)
-    instant = last * _SECOND if chosen is None else chosen
-    held = history.held(instant, _DRAWN)
+def _held(visit: Visit, table: TableRecord, instant: int) -> dict[str, object]:
     return {
-        "drawing": Markup(svg(f"Periods of {table.name}", bars, history.at)) if bars else None,
-        "first": first,
-        "last": last,
-        "step": max((last - first) // _STOPS, 1),
-        "at": instant // _SECOND,
         "instant": instant,
-        "held": held.stretches,
-        "holding": held.count,
+        "held": visit.weft.history(table.name, known=LAST_INSTANT, held_at=instant, limit=_DRAWN),
     }
+
+
+def _drawn(table: TableRecord, history: History) -> Markup | None:
+    bars = [Bar(_label(each.values, history.keys), each.begin, each.end) for each in history.stretches]
+    return Markup(svg(f"Periods of {table.name}", bars, history.at)) if bars else None
 
 
 def _label(values: tuple[object, ...], keys: int) -> str:

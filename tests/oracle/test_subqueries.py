@@ -49,6 +49,10 @@ TEXTS: Final = (
     "SELECT d.e, COUNT(*) AS c FROM (SELECT CASE WHEN a.d <= NOW() THEN 1 ELSE 0 END AS e FROM m AS a) AS d GROUP BY 1",
     "SELECT a.k FROM m AS a WHERE (SELECT COUNT(*) FILTER (WHERE b.d <= NOW()) FROM r AS b WHERE b.k = a.n) < 2",
     "SELECT a.k, (SELECT SUM(CASE WHEN b.d > NOW() THEN b.n ELSE 1 END) FROM r AS b WHERE b.k = a.n) AS c FROM m AS a",
+    "SELECT d.value_2, COUNT_IF(d.ts > NOW() - INTERVAL 2 MICROSECONDS) AS c FROM (SELECT a.k AS value_2, a.ts FROM m "
+    "AS a) AS d GROUP BY d.value_2",
+    "SELECT d.k, d.value_3, COUNT_IF(d.ts > NOW() - INTERVAL 2 MICROSECONDS) AS c, SUM(d.VALUE_3_2) AS s FROM (SELECT "
+    "a.x AS k, a.k AS value_3, a.n AS VALUE_3_2, a.ts FROM m AS a) AS d GROUP BY d.k, d.value_3",
 )
 
 

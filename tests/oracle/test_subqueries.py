@@ -56,6 +56,12 @@ TEXTS: Final = (
 )
 
 
+LATERAL: Final = (
+    "JOIN LATERAL (SELECT b.n AS y FROM r AS b WHERE b.k = a.k UNION ALL SELECT c.n FROM u AS c WHERE c.k = a.k) AS"
+)
+DISTINCT: Final = LATERAL.replace("UNION ALL", "UNION")
+
+
 def _counts(number: int) -> list[str]:
     """Return correlated counts that differ in a constant."""
     return [f"(SELECT COUNT(*) FROM r AS b WHERE b.k = a.k AND b.n >= {place - 4})" for place in range(number)]
@@ -75,6 +81,15 @@ MANY: Final = (
     "SELECT a.k, a.n FROM m AS a WHERE " + " + ".join(_counts(4)) + " < 4 AND NOT EXISTS (SELECT 1 FROM u AS c WHERE "
     "c.k = a.k AND c.n > a.n)",
     "SELECT a.k, c.n FROM m AS a LEFT JOIN u AS c ON c.k = a.k WHERE " + " + ".join(_counts(4)) + " <> 1",
+    f"SELECT a.k, d0.y, d1.y AS y1, d2.y AS y2, d3.y AS y3 FROM m AS a {DISTINCT} d0 ON TRUE {DISTINCT} d1 ON TRUE "
+    f"{DISTINCT} d2 ON TRUE {DISTINCT} d3 ON TRUE",
+    "SELECT a.k, d.y, " + " + ".join(_counts(3)) + f" AS v FROM m AS a {DISTINCT} d ON TRUE",
+    f"SELECT a.k FROM m AS a {LATERAL} d ON TRUE {LATERAL} e ON TRUE WHERE d.y = e.y AND "
+    + " + ".join(_counts(3))
+    + " < 4",
+    "SELECT a.k, " + " + ".join(_counts(2)) + f" AS v FROM m AS a {LATERAL} d ON d.y = a.n {LATERAL} e ON e.y = d.y",
+    "SELECT a.k, d.y, " + " + ".join(_counts(3)) + f" AS v FROM m AS a {LATERAL} d ON d.y < 3 WHERE a.n < 3",
+    f"SELECT a.k, a.d < NOW() AS e, d.y, {_counts(1)[0]} AS v FROM m AS a {LATERAL} d ON d.y = a.n",
 )
 """Texts with so many correlated subqueries that a tick computes a part of them as states."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import RESULTS, QuarantineRecord, QueryRecord, TableRecord
 from weft.errors import NotAllowed
+from weft.interruption import Stopped
 from weft.printable import Brief
 from weft.rights.principal import Right
 
@@ -112,13 +114,17 @@ class Loading(WeftMethods):
         return self._looked_up_soon(done)
 
     def _looked_up_soon(self, done: Summary) -> Summary:
-        """Build arrangements after a large load, because the next tick would wait for them."""
+        """Build arrangements after a large load, because the next tick would wait for them.
+
+        The load is stored already.  An interrupt stops only the building.
+        """
         from weft.execution.driver_reader import BOUNDS
 
         if done.stored > BOUNDS.filtered:
             from weft.execution.maintenance import build_ahead
 
-            build_ahead(self.opened, done.table)
+            with suppress(KeyboardInterrupt, Stopped):
+                build_ahead(self.opened, done.table)
         return done
 
     @requires(Right.LOAD, table="table", logged=False)

@@ -12,9 +12,10 @@ Maintenance consists of small steps, and the lease is free between two steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from weft.arrangement.manifest import carried_columns
 from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts, layout
 from weft.configuration import configuration
-from weft.errors import LeaseBusy, QueryFault, Refused
+from weft.errors import QueryFault, Refused, WeftError
 from weft.execution.compacting import (
     Cleaned,
     Compacted,
@@ -40,7 +41,7 @@ from weft.execution.compacting import (
 )
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
-from weft.execution.home import LEASE_WAIT_US, OpenHome
+from weft.execution.home import OpenHome, renewing_lease
 from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_dropped_folders, dropped_folders
@@ -100,12 +101,20 @@ def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int | None = Non
 def build_ahead(home: OpenHome, table: str) -> None:
     """Extend the arrangements by which installed plans look up a table, so that the next tick does not have to.
 
-    Arrangements that lack few rows are left as they are. Do nothing if another writer holds the lease.
+    Arrangements that lack few rows are left as they are. Leave to the next tick what cannot be built, for example
+    because another writer holds the lease. Settle nothing, because that may start Spark.
     """
-    with suppress(LeaseBusy):
-        for (name, column), columns in sorted(look_ups_of_plans(home.catalog).items()):
+
+    @contextmanager
+    def held() -> Iterator[object]:
+        with home.catalog.writing("maintain", home.clock) as writer, renewing_lease(writer, home.clock):
+            yield writer
+
+    with suppress(WeftError):
+        wanted = look_ups_of_plans(home.catalog, home.catalog.tables.named(table).table_id)
+        for (name, column), columns in sorted(wanted.items()):
             if name == table:
-                for _ in _built(home, name, column, columns, dry_run=False, wait_us=0):
+                for _ in _built(home, name, column, columns, held):
                     pass
 
 
@@ -117,7 +126,7 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
         StateStore(layout.states_folder(home.folder)).remove_unused()
     wanted = look_ups_of_plans(home.catalog)
     for (table, column), columns in sorted(wanted.items()):
-        yield from _built(home, table, column, columns, dry_run=dry_run)
+        yield from _built(home, table, column, columns, None if dry_run else partial(home.writing, "maintain"))
     for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
@@ -174,9 +183,13 @@ def _path(home: OpenHome, table: TableSchema) -> str:
     return home.catalog.tables.by_id(table.id).path
 
 
-def look_ups_of_plans(catalog: CatalogParts) -> LookedUp:
-    """Map each (table, look-up column) of installed plans to the columns that the plans read through this look-up."""
-    records = catalog.queries.plans()
+def look_ups_of_plans(catalog: CatalogParts, table_id: int | None = None) -> LookedUp:
+    """Map each (table, look-up column) of installed plans to the columns that the plans read through this look-up.
+
+    With ``table_id``, consider only the plans that read this table.
+    """
+    readers = None if table_id is None else {query.plan_id for query, _ in catalog.queries.reading(table_id)}
+    records = catalog.queries.plans(readers)
     lower = catalog.queries.read_by_plans([record.plan_id for record in records])
     tables = relations(catalog, [query.query_id for query in lower])
     schemas = {name: table.schema for name, table in tables.items()}
@@ -211,8 +224,9 @@ def _look_up(path: Access, own: set[str], read: Mapping[str, set[str]], columns:
 
 
 def _built(
-    home: OpenHome, name: str, column: str, columns: set[str], *, dry_run: bool, wait_us: int = LEASE_WAIT_US
+    home: OpenHome, name: str, column: str, columns: set[str], held: Callable[[], AbstractContextManager[object]] | None
 ) -> Iterator[Done]:
+    """Build one arrangement under the lease that ``held`` takes. With None, only report the step."""
     table = home.catalog.tables.named(name)
     files, key_column = Table(home.catalog.data / table.path).files(), table.schema.column(column)
     if not files or key_column is None:
@@ -232,8 +246,8 @@ def _built(
     if rows_of(files) <= BOUNDS.filtered or behind is None or behind <= BOUNDS.filtered:
         return
     problem = None
-    if not dry_run:
-        with home.writing("maintain", wait_us):
+    if held is not None:
+        with held():
             keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
             answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None

@@ -50,7 +50,7 @@ from weft.algebra.scalar import (
     Param,
     Scalar,
 )
-from weft.algebra.schema import TIMESTAMP, Column, remembered
+from weft.algebra.schema import TIMESTAMP, Column, DataType, remembered
 from weft.algebra.traverse import (
     Node,
     children,
@@ -362,6 +362,23 @@ def has_own_constants(state: StateSchema) -> bool:
 def states(node: Node) -> tuple[StateSchema, ...]:
     """Return the states that the node reads directly, each once."""
     return tuple(dict.fromkeys(scan.table for scan in scans(node) if isinstance(scan.table, StateSchema)))
+
+
+def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
+    """Return the name of the state's column and the type of each key of its operator.
+
+    The keys are the groups, the partition, or all columns.  A recursion has no keys.
+    """
+    operator = state.operator
+    if isinstance(operator, Recursive):
+        return ()
+    if isinstance(operator, Windowed):
+        shown = {output.value: output.name for output in operator.outputs}
+        return tuple((shown.get(value, ""), value.type) for value in operator.partition)
+    refs: Sequence[ColumnRef] = relational.attributes(operator)
+    if isinstance(operator, Grouped):
+        refs = refs[: len(operator.groups)]
+    return tuple((ref.column, ref.type) for ref in refs)
 
 
 def depends_on_time(state: StateSchema) -> bool:

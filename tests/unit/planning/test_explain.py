@@ -218,3 +218,11 @@ def test_both_sides_have_names_of_their_own(operator: str) -> None:
         "row of msgs (as msgs_right) with msgs_right.msgid > 'a'" in line
         for line in explain(plan(shared, EVERYTHING)).brief
     )
+
+
+@pytest.mark.parametrize("number", [4, 8])
+def test_many_correlated_counts_look_their_groups_up(number: int) -> None:
+    counts = (f"(SELECT COUNT(*) FROM staff s WHERE s.room = u.room AND s.name > '{n}')" for n in range(number))
+    shown = explain(plan(f"SELECT u.name, {' + '.join(counts)} AS n FROM staff u", EVERYTHING))
+    assert not [state for state in shown.states if state.reads_whole]
+    assert not [note for note in shown.notes if "reads all" in note.text]

@@ -90,6 +90,8 @@ MANY: Final = (
     "SELECT a.k, " + " + ".join(_counts(2)) + f" AS v FROM m AS a {LATERAL} d ON d.y = a.n {LATERAL} e ON e.y = d.y",
     "SELECT a.k, d.y, " + " + ".join(_counts(3)) + f" AS v FROM m AS a {LATERAL} d ON d.y < 3 WHERE a.n < 3",
     f"SELECT a.k, a.d < NOW() AS e, d.y, {_counts(1)[0]} AS v FROM m AS a {LATERAL} d ON d.y = a.n",
+    "SELECT a.k, a.d < NOW() AS e, a.d + INTERVAL 2 MICROSECONDS < NOW() AS f FROM m AS a",
+    f"SELECT a.k, a.d < NOW() AS e, a.ts + INTERVAL 2 MICROSECONDS < NOW() AS f, {_counts(1)[0]} AS c FROM m AS a",
 )
 """Texts with so many correlated subqueries that a tick computes a part of them as states."""
 

@@ -226,3 +226,12 @@ def test_many_correlated_counts_look_their_groups_up(number: int) -> None:
     shown = explain(plan(f"SELECT u.name, {' + '.join(counts)} AS n FROM staff u", EVERYTHING))
     assert not [state for state in shown.states if state.reads_whole]
     assert not [note for note in shown.notes if "reads all" in note.text]
+
+
+@pytest.mark.parametrize("more", ["", ", (SELECT COUNT(*) FROM msgs b WHERE b.inreplyto = a.msgid) AS n"])
+def test_two_conditions_with_now_as_values_read_the_rows_that_are_due(more: str) -> None:
+    shown = explain(
+        plan(f"SELECT a.date < NOW() AS late, a.ts + INTERVAL 1 DAY < NOW() AS old{more} FROM msgs a", TABLES)
+    )
+    assert not [state for state in shown.states if state.reads_whole]
+    assert not [note for note in shown.notes if "reads all" in note.text]

@@ -24,6 +24,7 @@ from weft.algebra.schema import Column, DataType, TableSchema
 from weft.catalog.records import QueryRecord
 from weft.derivation import stateful
 from weft.derivation.recursion import ROUND
+from weft.derivation.stateful import key_columns
 from weft.execution import recursion
 from weft.execution.groups import Group, Member, instant
 from weft.execution.recursion import Found, fixpoint, with_periods
@@ -47,7 +48,6 @@ from weft.planning.state_plan import (
     touched_keys,
     window_of,
 )
-from weft.planning.state_sql import key_columns
 from weft.sql.rendering import render
 from weft.storage.slices import Slice
 

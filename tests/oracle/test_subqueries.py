@@ -49,7 +49,17 @@ TEXTS: Final = (
     "SELECT d.e, COUNT(*) AS c FROM (SELECT CASE WHEN a.d <= NOW() THEN 1 ELSE 0 END AS e FROM m AS a) AS d GROUP BY 1",
     "SELECT a.k FROM m AS a WHERE (SELECT COUNT(*) FILTER (WHERE b.d <= NOW()) FROM r AS b WHERE b.k = a.n) < 2",
     "SELECT a.k, (SELECT SUM(CASE WHEN b.d > NOW() THEN b.n ELSE 1 END) FROM r AS b WHERE b.k = a.n) AS c FROM m AS a",
+    "SELECT d.value_2, COUNT_IF(d.ts > NOW() - INTERVAL 2 MICROSECONDS) AS c FROM (SELECT a.k AS value_2, a.ts FROM m "
+    "AS a) AS d GROUP BY d.value_2",
+    "SELECT d.k, d.value_3, COUNT_IF(d.ts > NOW() - INTERVAL 2 MICROSECONDS) AS c, SUM(d.VALUE_3_2) AS s FROM (SELECT "
+    "a.x AS k, a.k AS value_3, a.n AS VALUE_3_2, a.ts FROM m AS a) AS d GROUP BY d.k, d.value_3",
 )
+
+
+LATERAL: Final = (
+    "JOIN LATERAL (SELECT b.n AS y FROM r AS b WHERE b.k = a.k UNION ALL SELECT c.n FROM u AS c WHERE c.k = a.k) AS"
+)
+DISTINCT: Final = LATERAL.replace("UNION ALL", "UNION")
 
 
 def _counts(number: int) -> list[str]:
@@ -71,6 +81,17 @@ MANY: Final = (
     "SELECT a.k, a.n FROM m AS a WHERE " + " + ".join(_counts(4)) + " < 4 AND NOT EXISTS (SELECT 1 FROM u AS c WHERE "
     "c.k = a.k AND c.n > a.n)",
     "SELECT a.k, c.n FROM m AS a LEFT JOIN u AS c ON c.k = a.k WHERE " + " + ".join(_counts(4)) + " <> 1",
+    f"SELECT a.k, d0.y, d1.y AS y1, d2.y AS y2, d3.y AS y3 FROM m AS a {DISTINCT} d0 ON TRUE {DISTINCT} d1 ON TRUE "
+    f"{DISTINCT} d2 ON TRUE {DISTINCT} d3 ON TRUE",
+    "SELECT a.k, d.y, " + " + ".join(_counts(3)) + f" AS v FROM m AS a {DISTINCT} d ON TRUE",
+    f"SELECT a.k FROM m AS a {LATERAL} d ON TRUE {LATERAL} e ON TRUE WHERE d.y = e.y AND "
+    + " + ".join(_counts(3))
+    + " < 4",
+    "SELECT a.k, " + " + ".join(_counts(2)) + f" AS v FROM m AS a {LATERAL} d ON d.y = a.n {LATERAL} e ON e.y = d.y",
+    "SELECT a.k, d.y, " + " + ".join(_counts(3)) + f" AS v FROM m AS a {LATERAL} d ON d.y < 3 WHERE a.n < 3",
+    f"SELECT a.k, a.d < NOW() AS e, d.y, {_counts(1)[0]} AS v FROM m AS a {LATERAL} d ON d.y = a.n",
+    "SELECT a.k, a.d < NOW() AS e, a.d + INTERVAL 2 MICROSECONDS < NOW() AS f FROM m AS a",
+    f"SELECT a.k, a.d < NOW() AS e, a.ts + INTERVAL 2 MICROSECONDS < NOW() AS f, {_counts(1)[0]} AS c FROM m AS a",
 )
 """Texts with so many correlated subqueries that a tick computes a part of them as states."""
 

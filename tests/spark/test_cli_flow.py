@@ -130,7 +130,7 @@ def _pausing_and_removing(weft: Callable[..., Any], tmp_path: Path, numbers: dic
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The SQL that Spark runs in this test, and the SQL with which DuckDB computes states and answers."""
     ran: list[str] = []
-    of_spark, of_duckdb = SparkSession.sql, TemporalSql.rows
+    of_spark, of_duckdb, in_pieces = SparkSession.sql, TemporalSql.rows, TemporalSql.batches
 
     def listening(self: SparkSession, text: str, *more: Any, **named: Any) -> Any:
         ran.append(text)
@@ -141,7 +141,12 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return of_duckdb(self, text)
 
     monkeypatch.setattr(SparkSession, "sql", listening)
+    def piece_by_piece(self: TemporalSql, text: str) -> Any:
+        ran.append(text)
+        return in_pieces(self, text)
+
     monkeypatch.setattr(TemporalSql, "rows", computing)
+    monkeypatch.setattr(TemporalSql, "batches", piece_by_piece)
     return ran
 
 

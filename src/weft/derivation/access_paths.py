@@ -20,6 +20,7 @@ from weft.algebra.event import Event
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
 from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, Lives, with_bodies
+from weft.derivation.stateful import key_columns
 
 
 def access_paths(event: Event) -> dict[str, Access]:
@@ -70,7 +71,7 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
     for alias, scan in scans.items():
         if not scan.table.id and not isinstance(paths.get(alias), KeyScan):
             paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
-    pairs = _equalities(demanded, origins)
+    pairs = sorted(_equalities(demanded, origins), key=lambda pair: _needs_all_groups(pair[0], scans))
     while True:
         reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(pair[0], pair[1], paths)), None)
         if reaching is None:
@@ -81,6 +82,12 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):
         _reach(inner, paths, origins)
+
+
+def _needs_all_groups(own: ColumnRef, scans: Mapping[str, relational.Scan]) -> bool:
+    """Return whether a look-up of the column computes all groups of a state, because the column is no key of it."""
+    state = scans[own.scan].table if own.scan in scans else None
+    return isinstance(state, relational.StateSchema) and own.column not in dict(key_columns(state))
 
 
 def _reaches(own: ColumnRef, other: ColumnRef, paths: Mapping[str, Access]) -> bool:

@@ -50,7 +50,7 @@ from weft.algebra.scalar import (
     Param,
     Scalar,
 )
-from weft.algebra.schema import TIMESTAMP, Column, remembered
+from weft.algebra.schema import TIMESTAMP, Column, DataType, remembered
 from weft.algebra.traverse import (
     Node,
     children,
@@ -80,6 +80,8 @@ An outer join is a union.  Without this limit, each outer join would double the 
 """
 _BLOCKS_OF_STEP: Final = 4
 """The number of blocks of a state that joins a part of the inputs of a join."""
+_TIMED_BLOCKS: Final = 12
+"""The number of blocks of unions that compare columns of other inputs of a join with NOW: two such values."""
 
 
 @dataclass
@@ -142,17 +144,21 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
 
     A union inside the join becomes a scan of its state.  A union that refers to other inputs, such as the value of a
     correlated subquery, has no state of its own.  Its state is that of a join of few inputs with the union, under the
-    conditions on these inputs.
+    conditions on these inputs.  Up to ``_TIMED_BLOCKS``, unions that compare columns of other inputs with NOW are not
+    outside a state with these columns, because each tick would compute the whole state to find the rows that are due.
     """
     parts = [_materialized(part) for part in join.inputs]
     base = [part for part in parts if block_count(part) == 1]
     unions = [part for part in parts if block_count(part) > 1]
     items = list(conditions)
-    while block_count(Join((*base, *unions))) > MOST_BLOCKS:
+    timed = tuple(filter(_is_timed, unions))
+    most_timed = _TIMED_BLOCKS if block_count(Join(timed)) <= _TIMED_BLOCKS else _BLOCKS_OF_STEP
+    while block_count(Join((*base, *unions))) > (MOST_BLOCKS if len(timed) < len(unions) else _TIMED_BLOCKS):
         step = Join(tuple(base))
-        for union in unions:
+        for union in sorted(unions, key=_is_timed, reverse=True):
             wider = Join((*step.inputs, union))
-            fits = block_count(wider) <= _BLOCKS_OF_STEP or len(step.inputs) == len(base)
+            most = most_timed if _is_timed(union) else _BLOCKS_OF_STEP
+            fits = block_count(wider) <= most or len(step.inputs) == len(base)
             if fits and _has_state(wider, outline.used):
                 step = wider
         if step.inputs == tuple(base):
@@ -166,6 +172,12 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
         outline.used |= set(columns.values())
     whole = Join((*base, *unions))
     return relational.Select(whole, relational.conjunction(*items)) if items else whole
+
+
+def _is_timed(union: Relation) -> bool:
+    """Return whether the union compares columns of other inputs with NOW."""
+    outer = free_columns(union)
+    return any(mentioned(each) & outer for each in thresholds(union))
 
 
 def _has_state(step: Join, used: frozenset[ColumnRef]) -> bool:
@@ -362,6 +374,23 @@ def has_own_constants(state: StateSchema) -> bool:
 def states(node: Node) -> tuple[StateSchema, ...]:
     """Return the states that the node reads directly, each once."""
     return tuple(dict.fromkeys(scan.table for scan in scans(node) if isinstance(scan.table, StateSchema)))
+
+
+def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
+    """Return the name of the state's column and the type of each key of its operator.
+
+    The keys are the groups, the partition, or all columns.  A recursion has no keys.
+    """
+    operator = state.operator
+    if isinstance(operator, Recursive):
+        return ()
+    if isinstance(operator, Windowed):
+        shown = {output.value: output.name for output in operator.outputs}
+        return tuple((shown.get(value, ""), value.type) for value in operator.partition)
+    refs: Sequence[ColumnRef] = relational.attributes(operator)
+    if isinstance(operator, Grouped):
+        refs = refs[: len(operator.groups)]
+    return tuple((ref.column, ref.type) for ref in refs)
 
 
 def depends_on_time(state: StateSchema) -> bool:

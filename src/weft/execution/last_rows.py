@@ -15,6 +15,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import StateSchema
 from weft.arrangement.state_store import MOST_GROUPS, StoredTotals, among, computed
+from weft.derivation.stateful import key_columns
 from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
@@ -23,7 +24,6 @@ from weft.execution.totals import deltas_schema
 from weft.period_sql.notation import VALID_TIME, Dialect
 from weft.planning.last_rows import last_rows_sql, new_rows_sql
 from weft.planning.state_plan import StateRows
-from weft.planning.state_sql import key_columns
 from weft.storage.columns import stored_schema
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
 from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS, Files, StateStore, StoredTotals
-from weft.derivation.stateful import states
+from weft.derivation.stateful import key_columns, states
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
 from weft.execution.groups import instant
@@ -58,7 +58,7 @@ from weft.planning.state_plan import (
     touched_keys,
     window_of,
 )
-from weft.planning.state_sql import continued_sql, key_columns
+from weft.planning.state_sql import continued_sql
 from weft.runtime.settings import scanning
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.temporal_sql import TemporalSql, temporal_sql

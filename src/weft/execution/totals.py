@@ -17,6 +17,7 @@ from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
 from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, StoredTotals, among, computed
+from weft.derivation.stateful import key_columns
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
@@ -25,7 +26,7 @@ from weft.execution.temp_views import Rows
 from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect
 from weft.planning.first_rows import FirstRows
 from weft.planning.state_plan import StateRows, base_scans
-from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, key_columns, totals_of
+from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, totals_of
 from weft.storage.columns import arrow_type, stored_schema
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives, with_bodies
-from weft.derivation.stateful import ENDS, STARTS, state_of
+from weft.derivation.stateful import ENDS, STARTS, key_columns, state_of
 from weft.period_sql.notation import Dialect
 from weft.planning.last_rows import looks_few_back
 from weft.planning.plan import BEGINNING, Branch, bound, columns_of_scans, columns_read, ready
@@ -30,7 +30,6 @@ from weft.planning.state_sql import (
     inputs,
     is_settled,
     is_unbounded,
-    key_columns,
     lives_sql,
     state_sql,
 )

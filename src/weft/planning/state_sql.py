@@ -25,7 +25,6 @@ from weft.algebra.scalar import (
     TICK_START,
     TIME_START,
     Call,
-    ColumnRef,
     Literal,
     Scalar,
     call,
@@ -356,17 +355,3 @@ def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
 def is_unbounded(window: Window) -> bool:
     """Return whether the window has no start."""
     return isinstance(window[0], Literal) and isinstance(window[0].value, int) and window[0].value <= _BEGINNING
-
-
-def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
-    """Return the name of the state's column and the type of each key of ``inputs``."""
-    operator = state.operator
-    if isinstance(operator, Recursive):
-        return ()
-    if isinstance(operator, Windowed):
-        shown = {output.value: output.name for output in operator.outputs}
-        return tuple((shown.get(value, ""), value.type) for value in operator.partition)
-    refs: Sequence[ColumnRef] = relational.attributes(operator)
-    if isinstance(operator, Grouped):
-        refs = refs[: len(operator.groups)]
-    return tuple((ref.column, ref.type) for ref in refs)

@@ -14,7 +14,7 @@ from weft.algebra.access import Access, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.derivation.access_paths import in_reading_order
 from weft.derivation.recursion import ROUND
-from weft.derivation.stateful import states
+from weft.derivation.stateful import key_columns, states
 from weft.period_sql.notation import DUCKDB, SPARK, VALID_TIME, Dialect
 from weft.planning.last_rows import new_rows_sql
 from weft.planning.plan import Branch, columns_read
@@ -33,7 +33,7 @@ from weft.planning.state_plan import (
     suffix,
     touched_keys,
 )
-from weft.planning.state_sql import continued_sql, key_columns
+from weft.planning.state_sql import continued_sql
 from weft.planning.view_text import ViewText, view_texts
 from weft.planning.words import state_words
 from weft.sql.rendering import render

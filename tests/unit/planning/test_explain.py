@@ -218,3 +218,20 @@ def test_both_sides_have_names_of_their_own(operator: str) -> None:
         "row of msgs (as msgs_right) with msgs_right.msgid > 'a'" in line
         for line in explain(plan(shared, EVERYTHING)).brief
     )
+
+
+@pytest.mark.parametrize("number", [4, 8])
+def test_many_correlated_counts_look_their_groups_up(number: int) -> None:
+    counts = (f"(SELECT COUNT(*) FROM staff s WHERE s.room = u.room AND s.name > '{n}')" for n in range(number))
+    shown = explain(plan(f"SELECT u.name, {' + '.join(counts)} AS n FROM staff u", EVERYTHING))
+    assert not [state for state in shown.states if state.reads_whole]
+    assert not [note for note in shown.notes if "reads all" in note.text]
+
+
+@pytest.mark.parametrize("more", ["", ", (SELECT COUNT(*) FROM msgs b WHERE b.inreplyto = a.msgid) AS n"])
+def test_two_conditions_with_now_as_values_read_the_rows_that_are_due(more: str) -> None:
+    shown = explain(
+        plan(f"SELECT a.date < NOW() AS late, a.ts + INTERVAL 1 DAY < NOW() AS old{more} FROM msgs a", TABLES)
+    )
+    assert not [state for state in shown.states if state.reads_whole]
+    assert not [note for note in shown.notes if "reads all" in note.text]

@@ -58,6 +58,11 @@ def test_what_is_no_column_of_the_answer_is_refused(text: str) -> None:
     assert hint in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("value", ["'abc'", "1.5", "12345678901"])
+def test_a_constant_beside_limit_is_no_place(value: str) -> None:
+    assert plan(f"SELECT msgid FROM msgs ORDER BY {value} LIMIT 3", TABLES).query
+
+
 def test_the_order_is_no_part_of_the_plan() -> None:
     ordered, plain = (plan(f"SELECT msgid FROM msgs{tail}", TABLES) for tail in (" ORDER BY msgid", ""))
     assert signature(ordered) == signature(plain)

@@ -43,6 +43,12 @@ OUTSIDE = {
         "Write `sender` for the column, or 'sender' for the string",
         "line 1, column 30",
     ),
+    "a name in double quotes after ORDER BY": (
+        'SELECT msgid FROM msgs ORDER BY "sender" LIMIT 3',
+        '"sender"',
+        "Write `sender` for the column, or 'sender' for the string",
+        "line 1, column 33",
+    ),
     "an outer join in parentheses": (
         "SELECT a.msgid FROM msgs a LEFT JOIN (msgs b LEFT JOIN msgs c ON b.msgid = c.inreplyto) ON a.msgid = b.msgid",
         "this join in parentheses",

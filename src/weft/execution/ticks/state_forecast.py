@@ -13,7 +13,7 @@ from weft.algebra.relation import Grouped, Recursive, StateSchema
 from weft.algebra.scalar import ColumnRef
 from weft.arrangement.state_store import StateStore, StoredTotals
 from weft.derivation.recursion import ROUND
-from weft.derivation.stateful import states
+from weft.derivation.stateful import key_columns, states
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, count_text, readings
 from weft.execution.groups import instant
 from weft.execution.totals import files_below
@@ -35,7 +35,6 @@ from weft.planning.state_plan import (
     touched_keys,
     window_of,
 )
-from weft.planning.state_sql import key_columns
 from weft.storage.slices import Slice
 
 By: TypeAlias = Literal["driver", "Spark"]

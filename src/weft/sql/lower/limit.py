@@ -18,7 +18,7 @@ from weft.algebra.relation import SortKey
 from weft.algebra.schema import MONTHS
 from weft.errors import SqlError, of_each
 from weft.sql.lower.aggregate import is_aggregate
-from weft.sql.lower.ordering import column_of
+from weft.sql.lower.ordering import column_of, is_place
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scope import Scope
 from weft.sql.lower.window import sort_key
@@ -75,7 +75,7 @@ def _number(clause: str, node: exp.Expr) -> int:
 
 
 def _is_named(value: exp.Expr, named: set[str]) -> bool:
-    if isinstance(value, exp.Literal):
+    if is_place(value):
         return True
     return isinstance(value, exp.Column) and not value.table and value.name.lower() in named
 

@@ -53,10 +53,14 @@ def without_now(relation: Relation, grouping: Grouping, scope: Scope, node: exp.
     values = tuple(
         dict.fromkeys(each for each in (*grouping.groups, *arguments, *compared) if not isinstance(each, Literal))
     )
-    alias, names = scope.fresh("cases"), distinct_names(each for each in values if isinstance(each, ColumnRef))
-    columns: dict[Scalar, ColumnRef] = {
-        each: ColumnRef(alias, names[each] if isinstance(each, ColumnRef) else f"value_{number}", each.type)
+    alias = scope.fresh("cases")
+    wanted = [
+        each if isinstance(each, ColumnRef) else ColumnRef(alias, f"value_{number}", each.type)
         for number, each in enumerate(values, 1)
+    ]
+    names = distinct_names(wanted)
+    columns: dict[Scalar, ColumnRef] = {
+        each: ColumnRef(alias, names[ref], each.type) for each, ref in zip(values, wanted, strict=True)
     }
     union = Union(alias, tuple(_parts(relation, values, columns, scope, node)))
     rows = Select(union, substitute(conjunction(*above), columns)) if above else union

@@ -69,7 +69,7 @@ def _key(ordered: exp.Expr, node: exp.Expr, names: Sequence[str]) -> Key:
 def column_of(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | None:
     """Return the place of a column of the answer that ORDER BY names, by name or number, or None."""
     folded = [name.lower() for name in names]
-    if isinstance(value, exp.Literal) and not value.is_string and re.fullmatch(r"\d{1,9}", value.name):
+    if is_place(value):
         if not 1 <= int(value.name) <= len(names):
             message = f"ORDER BY {value.name}: the answer has {counted(len(names), 'column')}"
             raise SqlError(message, where=place(value), hint="Write the column's name.")
@@ -83,6 +83,11 @@ def column_of(value: exp.Expr, node: exp.Expr, names: Sequence[str]) -> int | No
             return folded.index(item.alias_or_name.lower())
     starred = any(item.is_star for item in items)
     return folded.index(name) if starred and name in folded else None
+
+
+def is_place(value: exp.Expr) -> bool:
+    """Return whether an item of ORDER BY is the number of a column."""
+    return isinstance(value, exp.Literal) and not value.is_string and bool(re.fullmatch(r"\d{1,9}", value.name))
 
 
 def _same(item: exp.Expr, value: exp.Expr, node: exp.Expr) -> bool:

@@ -141,6 +141,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return of_duckdb(self, text)
 
     monkeypatch.setattr(SparkSession, "sql", listening)
+
     def piece_by_piece(self: TemporalSql, text: str) -> Any:
         ran.append(text)
         return in_pieces(self, text)

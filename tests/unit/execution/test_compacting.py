@@ -206,10 +206,10 @@ def test_an_arrangement_goes_on_over_a_compaction(weft: Weft, monkeypatch: pytes
         load(weft, [number])
     monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=99))
     assert [each.action for each in weft.maintain()] == ["build", "build"]
-    load(weft, [6, 7, 8])  # which the arrangements do not cover yet
+    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds(filtered=10))
+    load(weft, [6, 7, 8])  # too few rows to extend the arrangements at the end of the load
     load(weft, [9])
     monkeypatch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=4))
-    monkeypatch.setattr(maintenance, "BOUNDS", ReadBounds(filtered=10))
     read: list[int] = []
 
     def counted(*arguments: object) -> Iterator[pa.RecordBatch]:

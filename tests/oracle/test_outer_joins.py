@@ -55,7 +55,6 @@ TEXTS = (
     "SELECT a.k AS c0, b.k AS c1 FROM m AS a, u AS c LEFT JOIN r AS b ON c.k = b.k",
     "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN (r AS b JOIN u AS c ON b.n = c.n) ON a.k = b.k",
     "SELECT a.k AS c0, c.x AS c1 FROM (m AS a JOIN r AS b ON a.k = b.k AND a.n < b.n) RIGHT JOIN u AS c ON c.k = b.k",
-    "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN ((r AS b) JOIN ((u AS c)) ON b.n = c.n) ON a.k = b.k",
 )
 ONE_PART = (
     "SELECT a.k AS c0 FROM m AS a LEFT JOIN r AS b ON a.k = b.k WHERE b.k IS NULL",

@@ -55,6 +55,24 @@ OUTSIDE = {
         "Write a derived table",
         None,
     ),
+    "IN as a value in ON of an outer join": (
+        "SELECT m.msgid FROM msgs m LEFT JOIN msgs r ON (m.sender IN (SELECT name FROM users)) IS NULL",
+        "IN (SELECT …) used as a value",
+        "this ON takes it only as a condition of its own",
+        None,
+    ),
+    "EXISTS in VALUES": (
+        "SELECT v.a FROM VALUES (EXISTS (SELECT 1 FROM msgs)) AS v(a)",
+        "EXISTS used as a value",
+        "VALUES takes no subqueries",
+        None,
+    ),
+    "nine INs as values": (
+        f"SELECT {', '.join(f'sender IN (SELECT name FROM users WHERE age={n}) AS c{n}' for n in range(9))} FROM msgs",
+        "at most 64 are allowed",
+        "as a value, IN counts it up to seven times",
+        None,
+    ),
     "a join between a table and its ON": (
         "SELECT a.msgid FROM msgs a LEFT JOIN msgs b JOIN users c ON b.sender = c.name ON a.msgid = b.inreplyto",
         "a join between a table and its ON",

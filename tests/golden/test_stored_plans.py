@@ -70,10 +70,6 @@ def test_the_plans_have_all_kinds_of_nodes() -> None:
     assert not found & UNUSED
 
 
-def _stored(text: str) -> str:
-    return stored(plan(text, TABLES).lifted)
-
-
 def _lines(text: str) -> str:
     """Break a JSON text before each node, for readable differences."""
     return re.sub(r'(?<=[,\[])(?=\["[A-Z])', "\n", text) + "\n"

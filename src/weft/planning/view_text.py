@@ -66,7 +66,8 @@ def _rows(same: Sequence[Access], suffix: str) -> str:
         keys = " UNION ".join(dict.fromkeys(_keys(path, suffix, only=null_safe) for path in look_ups))
         column = render.quoted(look_ups[0].column)
         if null_safe:
-            return f"\n  WHERE EXISTS (SELECT 1 FROM ({keys}) AS keys(k) WHERE {column} <=> k)"
+            own = f"{render.quoted(look_ups[0].table)}.{column}"
+            return f"\n  WHERE EXISTS (SELECT 1 FROM ({keys}) AS _keys(k) WHERE {own} <=> _keys.k)"
         return f"\n  WHERE {column} IN ({keys})"
     return "\n  WHERE " + "\n     OR ".join(news) if news else ""
 

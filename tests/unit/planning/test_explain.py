@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from netnews import TABLES as EVERYTHING
-from weft.algebra.schema import TableSchema
+from netnews import table
+from weft.algebra.schema import INT, TableSchema
 from weft.api.explaining import mail_schema
 from weft.catalog.records import QueryRecord
 from weft.execution.groups import Group, Member, instant
@@ -235,3 +236,9 @@ def test_two_conditions_with_now_as_values_read_the_rows_that_are_due(more: str)
     )
     assert not [state for state in shown.states if state.reads_whole]
     assert not [note for note in shown.notes if "reads all" in note.text]
+
+
+def test_a_null_safe_look_up_compares_the_column_of_the_table_with_the_keys() -> None:
+    tables = {name: table(number, name, {"k": INT}) for number, name in enumerate(("s", "t"), 1)}
+    views = {view.name: view.sql for view in explain(plan("SELECT a.k FROM s a, t b WHERE a.k <=> b.k", tables)).views}
+    assert views["t__by_k"].endswith("FROM (SELECT k FROM s__news) AS _keys(k) WHERE t.k <=> _keys.k)")

@@ -302,3 +302,11 @@ def test_what_makes_no_plan_of_its_own(name: str) -> None:
     first, second = (plan(f"SELECT m.msgid FROM msgs m WHERE {where}", TABLES) for where in SHARING[name])
     assert signature(first) == signature(second)
     assert first.values != second.values
+
+
+@pytest.mark.parametrize(
+    "joined", ["((msgs b JOIN users c ON c.name = b.sender))", "((msgs b) JOIN ((users c)) ON c.name = b.sender)"]
+)
+def test_more_parentheses_around_a_join_mean_the_same(joined: str) -> None:
+    text = "SELECT a.msgid, c.name FROM msgs a LEFT JOIN {} ON b.inreplyto = a.msgid"
+    assert plan(text.format(joined), TABLES) == plan(text.format("(msgs b JOIN users c ON c.name = b.sender)"), TABLES)

@@ -55,6 +55,30 @@ OUTSIDE = {
         "Write a derived table",
         None,
     ),
+    "IN as a value in ON of an outer join": (
+        "SELECT m.msgid FROM msgs m LEFT JOIN msgs r ON (m.sender IN (SELECT name FROM users)) IS NULL",
+        "IN (SELECT …) used as a value",
+        "this ON takes it only as a condition of its own",
+        None,
+    ),
+    "EXISTS in VALUES": (
+        "SELECT v.a FROM VALUES (EXISTS (SELECT 1 FROM msgs)) AS v(a)",
+        "EXISTS used as a value",
+        "VALUES takes no subqueries",
+        None,
+    ),
+    "nine INs as values": (
+        f"SELECT {', '.join(f'sender IN (SELECT name FROM users WHERE age={n}) AS c{n}' for n in range(9))} FROM msgs",
+        "at most 64 are allowed",
+        "as a value, IN counts it up to seven times",
+        None,
+    ),
+    "a join between a table and its ON": (
+        "SELECT a.msgid FROM msgs a LEFT JOIN msgs b JOIN users c ON b.sender = c.name ON a.msgid = b.inreplyto",
+        "a join between a table and its ON",
+        "Write parentheses",
+        "line 1, column 38",
+    ),
     "an aggregate in WHERE": ("SELECT sender FROM msgs WHERE COUNT(*) > 1", "COUNT() here", "HAVING", None),
     "an aggregate in GROUP BY": (
         "SELECT COUNT(*) AS n FROM msgs GROUP BY n",
@@ -316,6 +340,24 @@ def test_what_is_outside_is_refused(name: str) -> None:
     assert reason in message
     if where is not None:
         assert (caught.value.where or "").startswith(where)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        "(msgs b) AS z ON a.msgid = z.inreplyto",
+        "(msgs b JOIN users c ON b.sender = c.name) AS z ON a.msgid = z.inreplyto",
+        "((msgs b JOIN users c ON b.sender = c.name) AS z) ON a.msgid = z.inreplyto",
+        "(msgs b) JOIN users c ON b.sender = c.name ON a.msgid = b.inreplyto",
+        "(SELECT * FROM msgs) b JOIN users c ON b.sender = c.name ON a.msgid = b.inreplyto AND c.age > 3",
+    ],
+)
+def test_a_refused_join_has_one_reason_and_a_hint(joined: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan(f"SELECT a.msgid FROM msgs a LEFT JOIN {joined}", TABLES)
+    assert " reasons:" not in str(caught.value)
+    assert "not part of the language" not in str(caught.value)
+    assert caught.value.hint
 
 
 MISSPELT = {

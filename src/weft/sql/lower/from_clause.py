@@ -198,25 +198,34 @@ def _using(
 
 
 def _source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Relation:
-    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
+    if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
+        scope.refused |= _names(node)
+        hint = "Write parentheses: a LEFT JOIN (b JOIN c ON …) ON …."
+        raise refuse("a join between a table and its ON", node, "each ON belongs to the join before it", hint)
+    if isinstance(node, exp.Subquery) and isinstance(node.unnest(), exp.Table):
         return _nested_join(node, scope, rows)
     with scope.source(node):
         return _read_source(node, scope, rows)
+
+
+def _names(node: exp.Expr) -> set[str]:
+    """Return the aliases in an item of FROM, in lower case."""
+    return {each.alias_or_name.lower() for each in node.find_all(exp.Table, exp.Subquery) if each.alias_or_name}
 
 
 def _nested_join(node: exp.Subquery, scope: Scope, rows: Rows) -> relational.Relation:
     """Translate inner joins in parentheses.  Their ON names only tables in the parentheses."""
     inner = replace(scope, variables={}, merged={}, values=None)
     try:
-        only(node, "this")
+        only(node, "this", "alias")
         first = node.this.copy()
         joins = first.args.pop("joins", None) or []
-        if any(join.args.get(part) for join in joins for part in ("side", "using", "method")):
-            reason = "joins in parentheses are inner joins with ON"
+        if node.alias or any(join.args.get(part) for join in joins for part in ("side", "using", "method")):
+            reason = "joins in parentheses are inner joins with ON, and have no alias"
             raise refuse("this join in parentheses", node, reason, _NESTED_JOIN)
         relation, conditions = lower_from(exp.Select(from_=exp.From(this=first), joins=joins), inner, rows)
     except SqlError:
-        scope.refused |= {each.alias_or_name.lower() for each in node.find_all(exp.Table)}
+        scope.refused |= _names(node)
         raise
     for alias, variable in inner.variables.items():
         scope.add(alias, variable, node)

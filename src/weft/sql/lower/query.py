@@ -521,7 +521,10 @@ MOST_DRIVERS: Final = 64
 
 Each table and each threshold adds a branch and enlarges all other branches.
 """
-_APART: Final = "Split the query into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once."
+_APART: Final = (
+    "Split the query into several queries. NOT IN counts its subquery up to three times, NOT EXISTS once; as a value, "
+    "IN counts it up to seven times, EXISTS twice."
+)
 DEEPEST: Final = 64
 """The maximal depth of nested operators in one expression."""
 LARGEST: Final = 2_000

@@ -145,7 +145,11 @@ def _membership(node: exp.In, scope: Scope, lower: Callable[[exp.Expr, Scope], S
 
 def _require_place(what: str, node: exp.Expr, scope: Scope) -> None:
     if scope.values is None or scope.context.view:
-        reason = "views do not support it" if scope.context.view else "it must be a condition of WHERE, ON or HAVING"
+        reason = "this ON takes it only as a condition of its own, not inside an expression"
+        if scope.context.view:
+            reason = "views do not support it"
+        elif isinstance(node.find_ancestor(exp.Values, exp.Join), exp.Values):
+            reason = "VALUES takes no subqueries"
         derived = "Put it into a derived table: FROM (SELECT …, EXISTS (…) AS found FROM t) AS d."
         raise refuse(f"{what} used as a value", node, reason, None if scope.context.view else derived)
 

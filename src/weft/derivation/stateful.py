@@ -202,9 +202,7 @@ def _step(
 ) -> tuple[Scan, dict[ColumnRef, ColumnRef]]:
     """Return a scan of the state of ``step``, and its column for each column of ``step`` in ``used``."""
     refs = [ref for part in step.inputs for ref in relational.attributes(part) if ref in used]
-    last = step.inputs[-1]
-    assert isinstance(last, (relational.Union, relational.Project))
-    alias = f"{last.alias}_step"
+    alias = f"{relational.attributes(step.inputs[-1])[0].scan}_step"
     rows = relational.Select(step, relational.conjunction(*conditions)) if conditions else step
     names = relational.distinct_names(refs)
     outputs = tuple(Output(name, ref) for ref, name in names.items())

@@ -415,9 +415,8 @@ class StateSchema(TableSchema):
     """The schema of a stateful operator's rows, with their periods in the window of a tick.
 
     ``operator`` is a ``Grouped``, ``Windowed``, ``Distinct``, ``Union``, ``Project`` or ``Recursive`` whose inputs
-    contain no stateful operator.
-    Stateful operators below it are scans of other states.  ``window`` contains τ, t and t0.  A row that begins before τ
-    begins at τ - 1 µs, and a row that does not end before t has no end.
+    contain no stateful operator.  Stateful operators below it are scans of other states.  ``window`` contains τ, t and
+    t0.  A row that begins before τ begins at τ - 1 µs, and a row that does not end before t has no end.
 
     ``names`` are the operator's range variables in the query's text, in the order of ``traverse.range_variables``.
     States that differ only in ``names`` are equal.  The name of a state is a digest of its operator and window, and

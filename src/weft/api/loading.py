@@ -74,7 +74,7 @@ class Loading(WeftMethods):
         several = [paths] if isinstance(paths, str | os.PathLike) else paths
         times = timing(ts_from, ts_order, late, future, hold)
         done = ingest_mail(self.opened, several, table, newsgroup=newsgroup, timing=times, progress=progress)
-        return self._looked_up_soon(done)
+        return self._with_arrangements(done)
 
     @requires(Right.LOAD)
     def ingest_file(
@@ -111,10 +111,10 @@ class Loading(WeftMethods):
         done = ingest_file(
             self.opened, paths, table, keys=keys, evolve=evolve, options=how, timing=times, progress=progress
         )
-        return self._looked_up_soon(done)
+        return self._with_arrangements(done)
 
-    def _looked_up_soon(self, done: Summary) -> Summary:
-        """Build arrangements after a large load, because the next tick would wait for them.
+    def _with_arrangements(self, done: Summary) -> Summary:
+        """Build arrangements after a large load, because the next tick would wait for them, and return ``done``.
 
         The load is stored already.  An interrupt stops only the building.
         """

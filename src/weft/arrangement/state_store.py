@@ -16,8 +16,8 @@ import hashlib
 import json
 import mmap
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +33,7 @@ from weft.storage.data_files import count_rows
 from weft.storage.delta_log import DataFile
 from weft.storage.slices import Slice, may_hold
 from weft.storage.statistics import LOST_MICROSECONDS
-from weft.storage.temporal_sql import temporal_sql
+from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 MOST_GROUPS: Final = 10_000_000
 """The totals of more groups are not stored, because Spark would send all of them to the driver once."""
@@ -274,7 +274,14 @@ def among(rows: pa.Table, keys: pa.Table, names: Sequence[str]) -> pa.Table:
 
 def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:
     """Run SQL of Spark's dialect with DuckDB over Arrow tables, and return the rows with the columns of ``schema``."""
+    with sql_over(relations) as sql:
+        return conformed(sql.rows(text), schema)
+
+
+@contextmanager
+def sql_over(relations: Mapping[str, pa.Table]) -> Iterator[TemporalSql]:
+    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name."""
     with temporal_sql(2) as sql:
         for name, rows in relations.items():
             sql.given(name, rows)
-        return conformed(sql.rows(text), schema)
+        yield sql

@@ -163,7 +163,7 @@ class Reading:
 class DriverReader:
     """A reader for the files of a tick. ``files`` returns the files of a relation by name.
 
-    With ``for_files``, DuckDB reads whole tables that are too large for the driver's memory.
+    With ``by_files``, DuckDB reads whole tables that are too large for the driver's memory.
     """
 
     tables: Mapping[str, Relation]
@@ -171,15 +171,12 @@ class DriverReader:
     bounds: ReadBounds = BOUNDS
     look_ups: LookUps | None = None
     tables_read: dict[tuple[str, frozenset[str]], pa.Table] = field(default_factory=dict)
-    for_files: bool = False
+    by_files: bool = False
 
-    def for_duckdb(self, *, files: bool) -> DriverReader:
-        """Return the reader for the input of states that DuckDB computes. ``files`` is ``for_files``.
-
-        Spark needs several times the processor time.
-        """
+    def for_duckdb(self, *, by_files: bool) -> DriverReader:
+        """Return the reader for the input of states that DuckDB computes, with less processor time than Spark."""
         bounds = replace(self.bounds, whole=self.bounds.inputs, news=self.bounds.inputs)
-        return replace(self, bounds=bounds, for_files=files)
+        return replace(self, bounds=bounds, by_files=by_files)
 
     def fits_duckdb(self, *names: str) -> bool:
         """Return whether DuckDB can read the files of all relations, and they have at most ``large`` rows together."""
@@ -423,9 +420,10 @@ def readings(
         else:
             reading = driver.news(first.table, slices[first.table], names)
         if reading.by in ("DuckDB", "Spark") and first.table in driver.tables:
-            by_files = driver.for_files and driver.fits_duckdb(first.table)
-            whole = Reading("DuckDB", f"its files, whole ({reading.how})")
-            reading = whole if by_files else Reading("Spark", reading.how)
+            if driver.by_files and driver.fits_duckdb(first.table):
+                reading = Reading("DuckDB", f"its files, whole ({reading.how})")
+            else:
+                reading = Reading("Spark", reading.how)
         for path in same:
             by_view.setdefault(path.view, reading)
         yield same, reading

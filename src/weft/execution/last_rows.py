@@ -18,7 +18,6 @@ from weft.arrangement.state_store import MOST_GROUPS, StoredTotals, among, compu
 from weft.derivation.stateful import key_columns
 from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import collected
-from weft.execution.reader import Reader
 from weft.execution.temp_views import Rows
 from weft.execution.totals import deltas_schema
 from weft.period_sql.notation import VALID_TIME, Dialect
@@ -39,7 +38,6 @@ class LastRows:
     """
 
     state: StateSchema
-    reader: Reader
     changed: pa.Table | None = None
     news: Rows | None = None
 

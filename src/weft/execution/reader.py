@@ -275,7 +275,7 @@ class Reader:
 
     @contextmanager
     def whole_tables(self) -> Iterator[WholeTables]:
-        """The whole tables that DuckDB reads. Its statements end at the time limit of the ``with`` block."""
+        """Yield the tables that DuckDB reads whole. An enclosing ``time_limit`` interrupts its statements."""
         if not self.whole_opened:
             self.whole_opened.append(WholeTables(self.opened.enter_context(temporal_sql())))
         with interrupted_in_time(self.whole_opened[0].sql.connection):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Recursive, Relation, StateSchema, Windowed
 from weft.algebra.schema import BOOLEAN
-from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS, Files, StateStore, StoredTotals
+from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS, Files, StateStore, StoredTotals, sql_over
 from weft.derivation.stateful import key_columns, states
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
@@ -61,7 +61,7 @@ from weft.planning.state_plan import (
 from weft.planning.state_sql import continued_sql
 from weft.runtime.settings import scanning
 from weft.storage.columns import arrow_type, stored_schema
-from weft.storage.temporal_sql import TemporalSql, temporal_sql
+from weft.storage.temporal_sql import TemporalSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +71,7 @@ Continued: TypeAlias = Totals | StoredRecursion | LastRows
 _CONTINUED: Final[Mapping[type[Relation], Callable[[StateSchema, Reader], Continued]]] = {
     Grouped: Totals,
     Recursive: StoredRecursion,
-    Windowed: LastRows,
+    Windowed: lambda state, _: LastRows(state),
 }
 _ROOM: Final = 2 * MOST_BYTES
 """The most bytes that DuckDB returns for the states of a tick."""
@@ -104,14 +104,14 @@ class StateReader:
         return self._views(columns_read(branches), read, self.reader.driver, "")
 
     def _inputs(
-        self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema], *, files: bool = True
+        self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema], *, by_files: bool = True
     ) -> TempViews:
         """Return the views of the input of a state. Spark does not receive rows that only DuckDB needs.
 
-        With ``files``, DuckDB may read whole tables.
+        Without ``by_files``, DuckDB reads no whole tables.
         """
         driver = self.reader.driver
-        driver = driver.for_duckdb(files=files and self.by_files) if same_in_duckdb(state) else driver
+        driver = driver.for_duckdb(by_files=by_files and self.by_files) if same_in_duckdb(state) else driver
         return self._views(columns, read, driver, suffix(state))
 
     def _views(
@@ -239,7 +239,7 @@ class StateReader:
         return made
 
     def _tables(self, plan: RecursionPlan) -> TempViews:
-        views = self._inputs(plan.state, plan.columns, plan.reads, files=False)
+        views = self._inputs(plan.state, plan.columns, plan.reads, by_files=False)
         views.read(tables_read((*plan.first, *plan.steps)), {})
         return views
 
@@ -278,7 +278,7 @@ class StateReader:
         assert plan is not None
 
         def inputs(paths: Sequence[Access], given: Mapping[str, Rows]) -> TempViews:
-            views = self._inputs(state, plan.columns, plan.reads, files=False)
+            views = self._inputs(state, plan.columns, plan.reads, by_files=False)
             views.small_only = True
             views.given |= given
             views.read(paths, slices_between(paths, stored.at, window_of(state)[1]))
@@ -436,9 +436,7 @@ class StateReader:
         try:
             with duckdb_failures():
                 if views.in_memory:
-                    with temporal_sql(2) as sql:
-                        for view, rows in given.items():
-                            sql.given(view, rows)
+                    with sql_over(given) as sql:
                         return self._bounded(sql, text, schema)
                 with reader.whole_tables() as whole:
                     for view, table in files.items():

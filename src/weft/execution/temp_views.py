@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of a stored table that nothing has read. DuckDB reads the whole table, and ``frame`` is for Spark."""
+    """The rows of a stored table before they are read: by DuckDB, the whole table, or by Spark with ``frame``."""
 
     table: str
     frame: Callable[[], DataFrame]

@@ -119,7 +119,7 @@ class TemporalSql:
 
 
 def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
-    """pyarrow raises OSError for all errors of DuckDB after the first piece of a result."""
+    """Return the next piece of a result, or None. pyarrow raises OSError for DuckDB's errors after the first piece."""
     with _execution_errors():
         try:
             return next(reader, None)

@@ -169,7 +169,7 @@ class StateForecast:
         paths = tuple(paths)
         driver, slices = self.driver, slices_between(paths, tau, t)
         if same_in_duckdb(state):
-            driver = driver.for_duckdb(files=not isinstance(state.operator, Recursive))
+            driver = driver.for_duckdb(by_files=not isinstance(state.operator, Recursive))
         found = list(self.readings(columns, paths, slices, read, given, driver))
         if not driver.fits_duckdb(*{same[0].table for same, reading in found if reading.by == "DuckDB"}):
             found = [(same, replace(each, by="Spark") if each.by == "DuckDB" else each) for same, each in found]

@@ -1,8 +1,8 @@
 """Laws 1 and 2 on random queries with aggregates, outer joins, top-k, window functions and scalar subqueries.
 
 DuckDB runs both sides: the reference evaluates the text at every instant, and Weft's branches read the states that a
-tick would compute (``derived.StateTables``).  Every text is evaluated at one instant.  Every second one is tried with
-one more law, and of those whose states take much SQL every sixth, because DuckDB parses and plans far longer than it
+tick would compute (``derived.StateTables``).  Every text is evaluated at one instant.  Every fourth one is tried with
+one more law, and of those whose states take much SQL every twelfth, because DuckDB parses and plans far longer than it
 computes.  Of the texts without an answer in the histories that are drawn, every second is left out.  ``make test``
 tries the first of the shards, ``make test-long`` all and 30,000 texts more, with a seed that it prints (WEFT_SEED
 repeats it).
@@ -37,8 +37,8 @@ LARGE: Final = 30
 """Tables that the branches of a text may name: DuckDB takes seconds for larger ones."""
 LONGEST: Final = 12_000
 """Characters of SQL that make a text a long one, where one of its instants takes more."""
-EVERY: Final = 2
-"""Every second text of a shard is tried with one more law; `make test-long` tries all of its random ones."""
+EVERY: Final = 4
+"""Every fourth text of a shard is tried with one more law; `make test-long` tries all of its random ones."""
 EVERY_LONG: Final = 3
 """Of these, every third long text is."""
 WORLDS: Final = 200
@@ -120,7 +120,7 @@ class Course:
         self.counts["long"] += long
         every = self.every * EVERY_LONG if long else self.every
         if turn // 2 % every == 0:  # texts without answers have even numbers
-            self.holds(IN_TURN[turn // 4 % len(IN_TURN)], trial)
+            self.holds(IN_TURN[turn // 2 // self.every % len(IN_TURN)], trial)
             self.counts["tried with one more law"] += 1
         self.note(trial)
 

@@ -74,6 +74,7 @@ def on(cluster: Cluster) -> dict[str, str]:
     return {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}
 
 
+@pytest.mark.slow
 def test_one_attempt_of_each_task_is_committed_and_the_files_of_others_expire(cluster: Cluster, tmp_path: Path) -> None:
     command = [sys.executable, str(EXECUTORS), str(tmp_path)]
     done = subprocess.run(command, env=on(cluster), capture_output=True, text=True, timeout=250, check=False)
@@ -138,6 +139,7 @@ def started(cluster: Cluster, home: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_tables_of_a_computation_survive_an_executor_and_are_computed_again_after_two(cluster: Cluster) -> None:
     environment = {**os.environ, "WEFT_SPARK_MASTER": cluster.url, "WEFT_SPARK_MEMORY": "1g"}

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AXES: Final = {"periods": VALID_TIME, "time points": POINTS}
-EXAMPLES: Final = 50
+EXAMPLES: Final = 25
+"""`make test-long` tries ten times as many."""
 DIALECTS: Final = {
     "DuckDB": DUCKDB,
     "DuckDB without materialized parts": replace(DUCKDB, materialized=False),
@@ -307,12 +308,14 @@ def wanted_rules(axis: Axis) -> set[str]:
     return {name for name in RULES if "instants" not in name or not axis.forever}
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(10 * EXAMPLES, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("axis", AXES)
-def test_on_duckdb(axis: str, dialect: str) -> None:
+def test_on_duckdb(axis: str, dialect: str, examples: int) -> None:
     fired, seen = Counter[str](), set[Case]()
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=examples)
     @given(CASES)
     def tried(case: Case) -> None:
         with temporal_sql(1) as sql:
@@ -322,8 +325,8 @@ def test_on_duckdb(axis: str, dialect: str) -> None:
 
     tried()
     print(dict(fired), len(seen), "cases")
-    assert len(seen) >= 0.8 * EXAMPLES, "too many cases are the same"
-    assert {name for name, times in fired.items() if times >= EXAMPLES // 20} == wanted_rules(AXES[axis])
+    assert len(seen) >= 0.8 * examples, "too many cases are the same"
+    assert {name for name, times in fired.items() if times >= examples // 20} == wanted_rules(AXES[axis])
 
 
 @pytest.mark.timeout(900)

@@ -8,6 +8,7 @@ from collections import Counter
 import duckdb
 import pytest
 
+from oracle.shards import shards
 from weft.period_sql.notation import DUCKDB, SPARK, Axis
 from weft.period_sql.sweep import Sweep
 from weft.period_sql.windows import PARTITION, topmost, windowed
@@ -53,7 +54,7 @@ def wanted(rows: list[Row], instant: int, function: str, most: int | None) -> Co
     return Counter(found)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", shards(60, 20))
 def test_ranks_and_values_at_each_instant(seed: int) -> None:
     """``windowed`` for any function, and ``topmost`` for ranks."""
     chance = random.Random(seed)

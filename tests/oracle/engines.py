@@ -119,6 +119,8 @@ class DuckDb:
             .replace("`", '"')
             .replace("STARTSWITH(", "STARTS_WITH(")
             .replace("ENDSWITH(", "ENDS_WITH(")
+            .replace("MIN_BY(", "ARG_MIN_NULL(")  # a row whose value is NULL counts in Spark
+            .replace("MAX_BY(", "ARG_MAX_NULL(")
         )
 
     def alive(self, table: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, cast
@@ -86,14 +86,18 @@ _TIMED_BLOCKS: Final = 12
 
 @dataclass
 class _Outline:
-    """``shared`` has the states of ``Materialized`` inputs.  ``used`` are the columns that the query mentions.
+    """``used`` are the columns that the query mentions.  ``counted`` has the ``Materialized`` inputs of which the
+    number of equal rows matters somewhere, and ``shared`` has the state of each ``Materialized`` input.
 
-    ``moved`` has the column of a state for each column that the state of a part of a join has in its place.
+    ``moved`` has the column of a state for each column that the state of a part of a join has in its place.  ``steps``
+    has the rows of these states by range variable.
     """
 
     used: frozenset[ColumnRef]
-    shared: dict[tuple[Node, bool], Scan] = field(default_factory=dict)
+    counted: frozenset[Node]
+    shared: dict[Node, Scan] = field(default_factory=dict)
     moved: dict[ColumnRef, ColumnRef] = field(default_factory=dict)
+    steps: dict[str, Relation] = field(default_factory=dict)
 
 
 def stateful(query: Query) -> Query:
@@ -101,20 +105,19 @@ def stateful(query: Query) -> Query:
 
     Raise DerivationError if a stateful operator refers to columns of the surrounding query.
     """
-    outline = _Outline(mentioned(query))
+    outline = _Outline(mentioned(query), frozenset(_counted(query.input, set())))
     return substitute(Query(cast("Relation", _outlined(query.input, outline)), query.outputs), outline.moved)
 
 
 def _outlined(node: Node, outline: _Outline, *, bag: bool = False, selected: bool = False) -> Node:
     """``bag`` means that the number of equal rows matters.  ``selected`` means that the node above is a ``Select``."""
     if isinstance(node, relational.Materialized):
-        if (node.input, bag) not in outline.shared:
-            inner = cast("Source", _outlined(node.input, outline, bag=bag))
-            outline.shared[node.input, bag] = state_scan(inner)
-        return replace(outline.shared[node.input, bag], alias=node.alias)
+        if node.input not in outline.shared:
+            inner = cast("Source", _outlined(node.input, outline, bag=node.input in outline.counted))
+            outline.shared[node.input] = state_scan(inner)
+        return replace(outline.shared[node.input], alias=node.alias)
     node = _limited(node) if isinstance(node, relational.Select) else node
-    inside = node.duplicates if isinstance(node, Recursive) else bag or isinstance(node, (Grouped, Windowed))
-    below, above = inside and not isinstance(node, _SUBQUERIES), isinstance(node, relational.Select)
+    below, above = _counts_below(node, bag=bag), isinstance(node, relational.Select)
     parts = tuple(
         part if is_scalar(part) else _outlined(part, outline, bag=below, selected=above) for part in children(node)
     )
@@ -164,7 +167,7 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
         if step.inputs == tuple(base):
             break
         inner = [each for each in items if _is_below(each, step)]
-        scan, columns = _step(step, inner, outline.used)
+        scan, columns = _step(step, inner, outline)
         outline.moved = {ref: columns.get(known, known) for ref, known in outline.moved.items()} | columns
         base = [scan]
         unions = [substitute(each, columns) for each in unions if each not in step.inputs]
@@ -197,17 +200,44 @@ def _is_below(item: Predicate, step: Join) -> bool:
     return bool(params(step)) or _compared_with_constant(item) is None
 
 
-def _step(
-    step: Join, conditions: Sequence[Predicate], used: frozenset[ColumnRef]
-) -> tuple[Scan, dict[ColumnRef, ColumnRef]]:
-    """Return a scan of the state of ``step``, and its column for each column of ``step`` in ``used``."""
-    refs = [ref for part in step.inputs for ref in relational.attributes(part) if ref in used]
-    alias = f"{relational.attributes(step.inputs[-1])[0].scan}_step"
+def _step(step: Join, conditions: Sequence[Predicate], outline: _Outline) -> tuple[Scan, dict[ColumnRef, ColumnRef]]:
+    """Return a scan of the state of ``step``, and its column for each used column of ``step``.
+
+    The inputs of an outer join occur again in its NOT EXISTS, where equal rows do not matter.  Their states differ, and
+    so do the range variables.
+    """
+    refs = [ref for part in step.inputs for ref in relational.attributes(part) if ref in outline.used]
     rows = relational.Select(step, relational.conjunction(*conditions)) if conditions else step
+    base = f"{relational.attributes(step.inputs[-1])[0].scan}_step"
+    spelled = (base if number == 1 else f"{base}{number}" for number in count(1))
+    alias = next(name for name in spelled if outline.steps.setdefault(name, rows) == rows)
     names = relational.distinct_names(refs)
     outputs = tuple(Output(name, ref) for ref, name in names.items())
     columns = {ref: ColumnRef(alias, name, ref.type) for ref, name in names.items()}
     return state_scan(relational.Project(rows, alias, outputs)), columns
+
+
+def _counts_below(node: Node, *, bag: bool) -> bool:
+    """Return whether the number of equal rows of the inputs matters.  ``bag`` says whether that of the node's does."""
+    if isinstance(node, Recursive):
+        return node.duplicates
+    return (bag or isinstance(node, (Grouped, Windowed))) and not isinstance(node, _SUBQUERIES)
+
+
+def _counted(node: Node, seen: set[tuple[Node, bool]], *, bag: bool = False) -> Iterator[Node]:
+    """Yield the ``Materialized`` inputs of which the number of equal rows matters.
+
+    A query may mention an input both in a join and in NOT EXISTS, with one range variable.  Both then read one state.
+    """
+    if isinstance(node, relational.Materialized):
+        if (node.input, bag) in seen:
+            return
+        seen.add((node.input, bag))
+        if bag:
+            yield node.input
+    for part in children(node):
+        if not is_scalar(part):
+            yield from _counted(part, seen, bag=_counts_below(node, bag=bag))
 
 
 def _without_periods(part: Node) -> Node:

@@ -305,10 +305,19 @@ def _aggregate(call: exp.Expr, over: _Over, windows: Windows, scope: Scope, lowe
     if distinct or function in ("array_agg", "collect_set", "median"):
         shown = "DISTINCT" if distinct else f"{function.upper()}()"
         raise refuse(f"{shown} in a window function", call, "Weft does not support it", "Use GROUP BY and a join.")
-    args = tuple(replace(part, fixed=True) if isinstance(part, Literal) else part for part in (argument, by) if part)
     type = aggregate_type(function, None if argument is None else argument.type)
     frame = over.frame or (UP_TO_PEERS if over.order else None)
+    if argument is not None and by is not None:
+        function, by = "min_by", _place_by(function, argument, by, over, windows)
+    args = tuple(replace(part, fixed=True) if isinstance(part, Literal) else part for part in (argument, by) if part)
     return averaged(windows.column(over.partition, _function(function, args, over.order, frame, type)), argument)
+
+
+def _place_by(function: str, argument: Scalar, by: Scalar, over: _Over, windows: Windows) -> Scalar:
+    """Return the place of a row in the order of MIN_BY or MAX_BY.  The least value with the same ``by`` is first."""
+    order = (SortKey(by, function == "max_by", nulls_first=False), SortKey(argument, nulls_first=False))
+    place_ = windows.column(over.partition, _function("row_number", (), order, None, INT))
+    return Case(((Call("is not null", (by,), BOOLEAN), place_),), None, INT)
 
 
 def _function(

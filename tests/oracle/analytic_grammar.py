@@ -43,7 +43,8 @@ class AnalyticWriter(Writer):
 
     def rows(self, kinds: Signature, names: Sequence[str], sets: int = 30, tied: int = 0) -> str:
         if not self.scopes and self.chance(13) and self.spend():
-            return f"{super().rows(kinds, names, sets, tied)} {self.limit(names)}"
+            text = super().rows(kinds, names, sets, tied)
+            return text if " AS extra" in text else f"{text} {self.limit(names)}"  # the order covers all columns
         return super().rows(kinds, names, sets, tied)
 
     def set_operation(self, kinds: Signature, names: Sequence[str], tied: int) -> tuple[str, int]:

@@ -144,7 +144,7 @@ class Course:
         trial.random.seed(trial.case.salt)
         try:
             law(trial)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             error.args = (f"{law.__name__}: {error}\n{trial.case}",)
             raise
 
@@ -215,7 +215,7 @@ def test_many_more(shard: int) -> None:
     for number in range(LONG // 4):
         try:
             course.run(case(random.Random(f"{SEED + shard}, {number}"), analytic_query), number)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             failed.append(error)
         if len(failed) == REPORTED:
             break

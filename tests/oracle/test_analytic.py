@@ -144,7 +144,7 @@ class Course:
         trial.random.seed(trial.case.salt)
         try:
             law(trial)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             error.args = (f"{law.__name__}: {error}\n{trial.case}",)
             raise
 

@@ -32,6 +32,7 @@ CONSTRUCTS: Final = {
     "LEFT JOIN": r"LEFT (OUTER )?JOIN",
     "RIGHT JOIN": r"RIGHT JOIN",
     "FULL JOIN": r"FULL (OUTER )?JOIN",
+    "an outer join in parentheses": r"(FROM|JOIN) \(+[mru] AS \w+ (LEFT|RIGHT|FULL) JOIN",
     "a scalar subquery": r"\(SELECT [^()]*\([^()]*\)[^()]* AS v",
     "ANY, SOME": r"(ANY|SOME) \(",
     "ALL": r"[=<>] ALL \(",

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oracle.expressions import Columns, Kind
-from oracle.grammar import KINDS, Signature, Writer, by_kind, from_where
+from oracle.grammar import KINDS, TABLE, TABLES, Signature, Writer, by_kind, from_where
 from oracle.spelling import Text, differs, spelled
 
 __all__ = ["AnalyticWriter", "analytic_query"]
@@ -90,7 +90,7 @@ class AnalyticWriter(Writer):
             return text, half_joins
         scope: dict[str, Columns] = {}
         self.scopes.append(scope)
-        text = self.source(scope)
+        text = self.joined(scope) if self.chance(6) else self.source(scope)
         while True:
             text += self.outer_join(scope)
             if len(scope) > 2 or not self.chance(25):
@@ -99,12 +99,28 @@ class AnalyticWriter(Writer):
     def outer_join(self, scope: dict[str, Columns]) -> str:
         before = dict(scope)
         word = self.pick(["LEFT JOIN", "LEFT OUTER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL OUTER JOIN"])
-        source = self.source(scope)
-        (alias,) = scope.keys() - before.keys()
-        condition = self.tie(before, alias)
+        source = self.joined(scope) if self.chance(9) else self.source(scope)
+        return f" {word} {source} ON {self.on_new(before)}"
+
+    def joined(self, scope: dict[str, Columns]) -> str:
+        """A join in parentheses, whose ON sees none of the other tables of FROM."""
+        before = dict(scope)
+        word = self.pick(["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        table = self.pick(TABLES)
+        alias = self.fresh("", scope)
+        scope[alias] = TABLE
+        source = self.joined(scope) if self.chance(15) else self.source(scope)
+        self.scopes[-1] = {name: columns for name, columns in scope.items() if name not in before}
+        text = f"({table} AS {alias} {word} {source} ON {self.on_new({alias: TABLE})})"
+        self.scopes[-1] = scope
+        return f"({text})" if self.chance(10) else text
+
+    def on_new(self, before: dict[str, Columns]) -> str:
+        """A condition that ties one of the tables that are new in FROM to those before."""
+        condition = self.tie(before, self.pick([name for name in self.scopes[-1] if name not in before]))
         if condition == "NULL" or self.chance(25):
             condition = f"{condition} AND {self.pick([self.comparison, self.now])()}"
-        return f" {word} {source} ON {condition}"
+        return condition
 
     def lateral(self) -> str:
         """A derived table that refers to a range variable before it; ``scopes`` has that of FROM."""

@@ -47,6 +47,8 @@ CONSTRUCTS: Final = {
     "QUALIFY": r"QUALIFY",
     "LAG, LEAD": r"LAG|LEAD",
     "FIRST_VALUE, LAST_VALUE, NTH_VALUE": r"_VALUE",
+    "LAG, LEAD with IGNORE NULLS": r"(LAG|LEAD)\([^()]*\) IGNORE",
+    "NTH_VALUE with IGNORE NULLS": r"NTH_VALUE\([^()]*\) IGNORE",
     "an aggregate OVER": r"(COUNT|SUM|MIN|MAX)\([^()]*\) OVER",
     "ROWS": r" ROWS ",
     "RANGE": r" RANGE ",

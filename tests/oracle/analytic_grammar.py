@@ -475,15 +475,26 @@ class AnalyticWriter(Writer):
         choice = self.random.randrange(12)
         if fitting and choice < 5:
             value = self.pick(fitting)
-            moved = self.pick(["", ", 1", ", 2", f", 1, {self.constant(kind)}"])
-            return f"{self.pick(['LAG', 'LEAD'])}({value}{moved}) OVER {total})"
+            moved = self.pick(["", ", 1", ", 2", f", 1, {self.constant(kind)}", f", 2, {self.constant(kind)}"])
+            word = self.pick(["LAG", "LEAD"])
+            return f"{self.skipping(f'{word}({value}{moved}')} OVER {total})"
         if fitting and choice < 8:
             value = self.pick(fitting)
-            call = self.pick([f"FIRST_VALUE({value})", f"LAST_VALUE({value})", f"NTH_VALUE({value}, 2)"])
+            if self.chance(15):
+                frame = self.pick(["", " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING"])
+                return f"{self.skipping(f'NTH_VALUE({value}, 2', always=True)} OVER {total}{frame})"
+            call = self.pick([f"FIRST_VALUE({value}", f"LAST_VALUE({value}"])
+            call = self.skipping(call) if self.chance(70) else f"NTH_VALUE({value}, 2)"
             return f"{call} OVER {total}{self.frame()})"
         if kind == "integer" and choice < 10:
             return self.rank(used, partition, order)
         return self.running(kind, used, partition, total)
+
+    def skipping(self, call: str, *, always: bool = False) -> str:
+        """A call without its last parenthesis, which skips NULLs now and then: DuckDB says so inside."""
+        if always or self.chance(25):
+            return differs(f"{call}) IGNORE NULLS", f"{call} IGNORE NULLS)")
+        return f"{call}{self.pick(['', '', differs(' RESPECT NULLS', '')])})"
 
     def running(self, kind: Kind, used: Chosen, partition: str, total: str) -> str:
         """An aggregate OVER the whole partition, a frame of rows, or a frame of values."""

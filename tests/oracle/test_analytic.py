@@ -82,8 +82,8 @@ KEPT: Final = (
     "LEFT JOIN r AS e ON c.n = e.k) ON c.k = b.n",
     "SELECT a.k AS c0, e.n AS c1 FROM m AS a LEFT JOIN (r AS b LEFT JOIN (u AS c LEFT JOIN m AS e ON c.n = e.n) ON b.k "
     "= c.k) ON a.x = b.x",
-    "SELECT a.k AS c0, e.n AS c1, COUNT(*) AS c2 FROM m AS a FULL JOIN (r AS b LEFT JOIN u AS c ON c.n = b.n RIGHT JOIN "
-    "m AS e ON b.k = e.k) ON a.n = e.n GROUP BY a.k, e.n",
+    "SELECT a.k AS c0, e.n AS c1, COUNT(*) AS c2 FROM m AS a FULL JOIN (r AS b LEFT JOIN u AS c ON c.n = b.n RIGHT "
+    "JOIN m AS e ON b.k = e.k) ON a.n = e.n GROUP BY a.k, e.n",
 )
 """Texts that failed before, and thresholds on the columns of groups."""
 

@@ -209,7 +209,7 @@ SECTIONS: Final[dict[str, Constructs]] = {
             "UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM msgs"
         ),
         "`NTH_VALUE` with `IGNORE NULLS`": (
-            "SELECT msgid, NTH_VALUE(subject, 2) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date) AS second FROM msgs"
+            "SELECT msgid, NTH_VALUE(subject, 2) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date) AS b FROM msgs"
         ),
         "`FIRST_VALUE`, `LAST_VALUE`, `NTH_VALUE`": (
             "SELECT msgid, FIRST_VALUE(subject) OVER (PARTITION BY newsgroup ORDER BY date) AS first FROM msgs"

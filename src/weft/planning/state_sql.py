@@ -265,16 +265,21 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
         (f"x{width + number} AS w{number}" for number in range(1, values + 1)),
         VALID_TIME.period,
     )
+    rows = f"SELECT {renamed} FROM ({given}) AS given"
+    if operator.most is not None and not settled:
+        order = tuple(f"w{number}" for number in range(1, values + 1))
+        (function,), most = operator.functions, render.scalar(operator.most)
+        spelled = _ordered(function, [f"r.{each}" for each in order])
+        return windows.topmost(
+            sweep, rows, width, partition, windows.Rank(function.function.upper(), order, spelled, most)
+        )
     places = iter(f"r.w{number}" for number in range(1, values + 1))
     functions = [
         window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions
     ]
-    rows = f"SELECT {renamed} FROM ({given}) AS given"
     if settled:
         return windows.settled(sweep.axis, rows, width, partition, functions)
-    if operator.most is not None:
-        return windows.topmost(sweep, rows, width, partition, functions[0], render.scalar(operator.most))
     return windows.windowed(sweep, rows, width, partition, functions)
 
 
@@ -283,11 +288,7 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
 
     ``args`` and ``order`` are SQL for the function's arguments and for the items of its ORDER BY.
     """
-    spelled = [
-        f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-        for place, key in zip(order, function.order, strict=True)
-    ]
-    by = f" ORDER BY {listed(spelled)}" if spelled else ""
+    by = f" ORDER BY {_ordered(function, order)}" if order else ""
     given = [
         render.scalar(value) if isinstance(value, Literal) else place
         for place, value in zip(args, function.args, strict=True)
@@ -296,6 +297,13 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
     called = f"{function.function.upper()}({listed(given) or ('' if function.function in RANKS else '*')})"
     text = f"{called} OVER (PARTITION BY {windows.PARTITION}{by}{f' {frame}' if frame else ''})"
     return f"CAST({text} AS {render.spelled(function.output.type)})"
+
+
+def _ordered(function: WindowFunction, order: Sequence[str]) -> str:
+    return listed(
+        f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for place, key in zip(order, function.order, strict=True)
+    )
 
 
 def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], dialect: Dialect) -> str:

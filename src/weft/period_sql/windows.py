@@ -75,16 +75,17 @@ class Rank:
         )
 
 
-def topmost(sweep: Sweep, rows: str, width: int, partition: Sequence[str], rank: Rank) -> str:
+def topmost(sweep: Sweep, rows: str, width: int, partition: Sequence[str], rank: Rank, *, many: bool) -> str:
     """Return SQL as ``windowed`` does, for one rank, but only the rows with a rank up to ``rank.most``.
 
     The fragments of a partition are the leaves of a binary tree.  A row is stored at the nodes that together cover its
     period, at most two at each level.  A node needs only its first ``most`` rows: a row with more rows before it at the
-    node never has a smaller rank.  The rows of a fragment are those at the nodes above it.  An engine that computes the
-    parts of a query once drops the rows that never have such a rank before, and with them most fragments.
+    node never has a smaller rank.  The rows of a fragment are those at the nodes above it.  If there are
+    ``many`` rows, an engine that computes the parts of a query once drops the rows that never have such a rank before,
+    and with them most fragments.  For few rows, the longer text costs more than it saves.
     """
     share, names = sweep.dialect.sharing, sweep.axis.columns(width + 1)
-    if sweep.dialect.materialized:
+    if many and sweep.dialect.materialized:
         kept = [*sweep.axis.columns(width), *partition, *rank.order, *sweep.axis.period]
         rows = share("given_rows", rows, partial(_candidates, sweep, kept, partition, rank))
 

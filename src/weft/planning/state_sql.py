@@ -115,7 +115,7 @@ def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settl
         case Grouped():
             text = _grouping(operator, given, state.window, sweep, lasting=settled).measured()
         case Windowed():
-            text = _windowed(operator, given, sweep, settled=settled)
+            text = _windowed(operator, given, sweep, settled=settled, many=is_unbounded(state.window))
         case Distinct() | Recursive(duplicates=False):
             text = sweep.coalesced(given, width)
         case _:
@@ -255,7 +255,7 @@ def lag_of(function: WindowFunction) -> int | None:
     return back if isinstance(back, int) and back >= 0 else None
 
 
-def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) -> str:
+def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool, many: bool) -> str:
     width, keys = len(operator.outputs), len(operator.partition)
     partition = [f"p{number}" for number in range(1, keys + 1)]
     values = len(_window_values(operator))
@@ -270,9 +270,8 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
         order = tuple(f"w{number}" for number in range(1, values + 1))
         (function,), most = operator.functions, render.scalar(operator.most)
         spelled = _ordered(function, [f"r.{each}" for each in order])
-        return windows.topmost(
-            sweep, rows, width, partition, windows.Rank(function.function.upper(), order, spelled, most)
-        )
+        rank = windows.Rank(function.function.upper(), order, spelled, most)
+        return windows.topmost(sweep, rows, width, partition, rank, many=many)
     places = iter(f"r.w{number}" for number in range(1, values + 1))
     functions = [
         window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])

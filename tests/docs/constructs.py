@@ -208,6 +208,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
             "SELECT msgid, LAST_VALUE(subject) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date ROWS BETWEEN "
             "UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM msgs"
         ),
+        "`NTH_VALUE` with `IGNORE NULLS`": (
+            "SELECT msgid, NTH_VALUE(subject, 2) IGNORE NULLS OVER (PARTITION BY sender ORDER BY date) AS b FROM msgs"
+        ),
         "`FIRST_VALUE`, `LAST_VALUE`, `NTH_VALUE`": (
             "SELECT msgid, FIRST_VALUE(subject) OVER (PARTITION BY newsgroup ORDER BY date) AS first FROM msgs"
         ),

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oracle.expressions import Columns, Kind
-from oracle.grammar import KINDS, Signature, Writer, by_kind, from_where
+from oracle.grammar import KINDS, TABLE, TABLES, Signature, Writer, by_kind, from_where
 from oracle.spelling import Text, differs, spelled
 
 __all__ = ["AnalyticWriter", "analytic_query"]
@@ -91,7 +91,7 @@ class AnalyticWriter(Writer):
             return text, half_joins
         scope: dict[str, Columns] = {}
         self.scopes.append(scope)
-        text = self.source(scope)
+        text = self.joined(scope) if self.chance(6) else self.source(scope)
         while True:
             text += self.outer_join(scope)
             if len(scope) > 2 or not self.chance(25):
@@ -100,12 +100,28 @@ class AnalyticWriter(Writer):
     def outer_join(self, scope: dict[str, Columns]) -> str:
         before = dict(scope)
         word = self.pick(["LEFT JOIN", "LEFT OUTER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL OUTER JOIN"])
-        source = self.source(scope)
-        (alias,) = scope.keys() - before.keys()
-        condition = self.tie(before, alias)
+        source = self.joined(scope) if self.chance(9) else self.source(scope)
+        return f" {word} {source} ON {self.on_new(before)}"
+
+    def joined(self, scope: dict[str, Columns]) -> str:
+        """A join in parentheses, whose ON sees none of the other tables of FROM."""
+        before = dict(scope)
+        word = self.pick(["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        table = self.pick(TABLES)
+        alias = self.fresh("", scope)
+        scope[alias] = TABLE
+        source = self.joined(scope) if self.chance(15) else self.source(scope)
+        self.scopes[-1] = {name: columns for name, columns in scope.items() if name not in before}
+        text = f"({table} AS {alias} {word} {source} ON {self.on_new({alias: TABLE})})"
+        self.scopes[-1] = scope
+        return f"({text})" if self.chance(10) else text
+
+    def on_new(self, before: dict[str, Columns]) -> str:
+        """A condition that ties one of the tables that are new in FROM to those before."""
+        condition = self.tie(before, self.pick([name for name in self.scopes[-1] if name not in before]))
         if condition == "NULL" or self.chance(25):
             condition = f"{condition} AND {self.pick([self.comparison, self.now])()}"
-        return f" {word} {source} ON {condition}"
+        return condition
 
     def lateral(self) -> str:
         """A derived table that refers to a range variable before it; ``scopes`` has that of FROM."""
@@ -460,15 +476,26 @@ class AnalyticWriter(Writer):
         choice = self.random.randrange(12)
         if fitting and choice < 5:
             value = self.pick(fitting)
-            moved = self.pick(["", ", 1", ", 2", f", 1, {self.constant(kind)}"])
-            return f"{self.pick(['LAG', 'LEAD'])}({value}{moved}) OVER {total})"
+            moved = self.pick(["", ", 1", ", 2", f", 1, {self.constant(kind)}", f", 2, {self.constant(kind)}"])
+            word = self.pick(["LAG", "LEAD"])
+            return f"{self.skipping(f'{word}({value}{moved}')} OVER {total})"
         if fitting and choice < 8:
             value = self.pick(fitting)
-            call = self.pick([f"FIRST_VALUE({value})", f"LAST_VALUE({value})", f"NTH_VALUE({value}, 2)"])
+            if self.chance(15):
+                frame = self.pick(["", " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING"])
+                return f"{self.skipping(f'NTH_VALUE({value}, 2', always=True)} OVER {total}{frame})"
+            call = self.pick([f"FIRST_VALUE({value}", f"LAST_VALUE({value}"])
+            call = self.skipping(call) if self.chance(70) else f"NTH_VALUE({value}, 2)"
             return f"{call} OVER {total}{self.frame()})"
         if kind == "integer" and choice < 10:
             return self.rank(used, partition, order)
         return self.running(kind, used, partition, total)
+
+    def skipping(self, call: str, *, always: bool = False) -> str:
+        """A call without its last parenthesis, which skips NULLs now and then: DuckDB says so inside."""
+        if always or self.chance(25):
+            return differs(f"{call}) IGNORE NULLS", f"{call} IGNORE NULLS)")
+        return f"{call}{self.pick(['', '', differs(' RESPECT NULLS', '')])})"
 
     def running(self, kind: Kind, used: Chosen, partition: str, total: str) -> str:
         """An aggregate OVER the whole partition, a frame of rows, or a frame of values."""

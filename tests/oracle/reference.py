@@ -13,7 +13,7 @@ from oracle.engines import Engine, Row
 from oracle.expressions import LAST
 
 NOW = re.compile(r"\b(?:NOW\(\)|CURRENT_TIMESTAMP(?:\(\))?)", re.IGNORECASE)
-TABLE = re.compile(r"(\bFROM \(?|\bJOIN \(?|, )(m|r|u)\b(?!\.)")
+TABLE = re.compile(r"(\bFROM \(*|\bJOIN \(*|, )(m|r|u)\b(?!\.)")
 Answer = dict[int, frozenset[Row]]
 
 

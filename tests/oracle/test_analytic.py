@@ -93,6 +93,12 @@ KEPT: Final = (
     "SELECT b.x AS c0 FROM u AS b GROUP BY b.x HAVING MAX(b.ts) < NOW() AND COUNT(DISTINCT b.ts) > 0",
     "SELECT a.n AS c0 FROM m AS a JOIN (SELECT b.k AS k, MAX(b.d) AS d FROM u AS b GROUP BY b.k) AS g ON g.k = a.k "
     "WHERE NOW() > g.d",
+    "SELECT a.k AS c0, b.n AS c1, c.x AS c2, e.n AS c3 FROM (m AS a LEFT JOIN r AS b ON a.k = b.k) LEFT JOIN (u AS c "
+    "LEFT JOIN r AS e ON c.n = e.k) ON c.k = b.n",
+    "SELECT a.k AS c0, e.n AS c1 FROM m AS a LEFT JOIN (r AS b LEFT JOIN (u AS c LEFT JOIN m AS e ON c.n = e.n) ON b.k "
+    "= c.k) ON a.x = b.x",
+    "SELECT a.k AS c0, e.n AS c1, COUNT(*) AS c2 FROM m AS a FULL JOIN (r AS b LEFT JOIN u AS c ON c.n = b.n RIGHT "
+    "JOIN m AS e ON b.k = e.k) ON a.n = e.n GROUP BY a.k, e.n",
 )
 """Texts that failed before, and thresholds on the columns of groups."""
 

@@ -1,6 +1,7 @@
 """Laws 1 and 2 of outer joins: each text over drawn histories, against the text itself at every instant.
 
 SQLite runs both sides, because it takes a third of DuckDB's time. Before 3.39 it has no FULL JOIN, so DuckDB runs them.
+SQLite does not know the aliases inside two pairs of parentheses, so DuckDB runs these texts, too.
 """
 
 from __future__ import annotations
@@ -55,20 +56,37 @@ TEXTS = (
     "SELECT a.k AS c0, b.k AS c1 FROM m AS a, u AS c LEFT JOIN r AS b ON c.k = b.k",
     "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN (r AS b JOIN u AS c ON b.n = c.n) ON a.k = b.k",
     "SELECT a.k AS c0, c.x AS c1 FROM (m AS a JOIN r AS b ON a.k = b.k AND a.n < b.n) RIGHT JOIN u AS c ON c.k = b.k",
+    "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN ((r AS b) JOIN ((u AS c)) ON b.n = c.n) ON a.k = b.k",
+    "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN ((r AS b JOIN u AS c ON b.n = c.n)) ON a.k = b.k",
+    "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM m AS a LEFT JOIN (r AS b LEFT JOIN u AS c ON b.n = c.n) ON a.k = b.k",
+    "SELECT a.k AS c0, b.n AS c1, c.x AS c2 FROM (m AS a LEFT JOIN r AS b ON a.k = b.k) JOIN u AS c ON c.n = b.n",
+    "SELECT a.k AS c0, c.x AS c1 FROM m AS a JOIN (r AS b FULL JOIN u AS c ON b.n = c.n) ON a.k = c.k OR b.k IS NULL",
+    "SELECT a.k AS c0, c.x AS c1 FROM m AS a FULL JOIN (r AS b RIGHT JOIN u AS c ON b.n = c.n) ON a.k = c.k AND a.n > "
+    "b.k WHERE a.n = 1 OR c.n IS NULL",
+    "SELECT a.k AS c0, c.x AS c1 FROM m AS a RIGHT JOIN (r AS b JOIN u AS c ON b.n = c.n LEFT JOIN m AS e ON e.n = c.k "
+    "AND e.d <= NOW()) ON a.k = b.k",
+    "SELECT a.k AS c0 FROM m AS a LEFT JOIN (r AS b LEFT JOIN u AS c ON b.k = c.k) ON a.k = b.k WHERE c.k IS NULL",
+    "SELECT a.k AS c0 FROM m AS a WHERE NOT EXISTS (SELECT 1 FROM r AS e LEFT JOIN (r AS b LEFT JOIN u AS c ON b.k = "
+    "c.k AND c.n = a.n) ON e.k = b.k WHERE e.n = a.k AND c.k IS NULL)",
 )
 ONE_PART = (
     "SELECT a.k AS c0 FROM m AS a LEFT JOIN r AS b ON a.k = b.k WHERE b.k IS NULL",
     "SELECT a.k AS c0, b.n AS c1 FROM m AS a LEFT JOIN r AS b ON a.k = b.k WHERE b.n > 0",
     "SELECT a.k AS c0 FROM m AS a LEFT JOIN r AS b ON a.k = b.k LEFT JOIN u AS c ON c.k = a.k WHERE b.k IS NULL AND "
     "c.k IS NULL",
+    "SELECT a.k AS c0 FROM m AS a JOIN (r AS b LEFT JOIN u AS c ON b.k = c.k) ON a.k = b.k WHERE c.k IS NULL",
     "SELECT a.k AS c0, b.n AS c1 FROM m AS a FULL JOIN r AS b ON a.k = b.k WHERE a.n = 1 AND b.n = 1",
 )
 """Texts whose WHERE leaves one part of each outer join."""
 
 
+def engine_of(text: str) -> Sqlite | DuckDb:
+    return Sqlite() if sqlite3.sqlite_version_info >= (3, 39) and "((" not in text else DuckDb()
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_an_outer_join_is_what_its_text_says_at_every_instant(text: str) -> None:
-    chance, engine = random.Random(TEXTS.index(text)), Sqlite() if sqlite3.sqlite_version_info >= (3, 39) else DuckDb()
+    chance, engine = random.Random(TEXTS.index(text)), engine_of(text)
     answered = False
     for _ in range(HISTORIES):
         found = history(chance)

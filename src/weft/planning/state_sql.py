@@ -115,7 +115,7 @@ def state_sql(state: StateSchema, given: str, dialect: Dialect = SPARK, *, settl
         case Grouped():
             text = _grouping(operator, given, state.window, sweep, lasting=settled).measured()
         case Windowed():
-            text = _windowed(operator, given, sweep, settled=settled)
+            text = _windowed(operator, given, sweep, settled=settled, many=is_unbounded(state.window))
         case Distinct() | Recursive(duplicates=False):
             text = sweep.coalesced(given, width)
         case _:
@@ -255,7 +255,7 @@ def lag_of(function: WindowFunction) -> int | None:
     return back if isinstance(back, int) and back >= 0 else None
 
 
-def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) -> str:
+def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool, many: bool) -> str:
     width, keys = len(operator.outputs), len(operator.partition)
     partition = [f"p{number}" for number in range(1, keys + 1)]
     values = len(_window_values(operator))
@@ -265,16 +265,20 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool) ->
         (f"x{width + number} AS w{number}" for number in range(1, values + 1)),
         VALID_TIME.period,
     )
+    rows = f"SELECT {renamed} FROM ({given}) AS given"
+    if operator.most is not None and not settled:
+        order = tuple(f"w{number}" for number in range(1, values + 1))
+        (function,), most = operator.functions, render.scalar(operator.most)
+        spelled = _ordered(function, [f"r.{each}" for each in order])
+        rank = windows.Rank(function.function.upper(), order, spelled, most)
+        return windows.topmost(sweep, rows, width, partition, rank, many=many)
     places = iter(f"r.w{number}" for number in range(1, values + 1))
     functions = [
         window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions
     ]
-    rows = f"SELECT {renamed} FROM ({given}) AS given"
     if settled:
         return windows.settled(sweep.axis, rows, width, partition, functions)
-    if operator.most is not None:
-        return windows.topmost(sweep, rows, width, partition, functions[0], render.scalar(operator.most))
     return windows.windowed(sweep, rows, width, partition, functions)
 
 
@@ -283,11 +287,7 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
 
     ``args`` and ``order`` are SQL for the function's arguments and for the items of its ORDER BY.
     """
-    spelled = [
-        f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-        for place, key in zip(order, function.order, strict=True)
-    ]
-    by = f" ORDER BY {listed(spelled)}" if spelled else ""
+    by = f" ORDER BY {_ordered(function, order)}" if order else ""
     given = [
         render.scalar(value) if isinstance(value, Literal) else place
         for place, value in zip(args, function.args, strict=True)
@@ -296,6 +296,13 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
     called = f"{function.function.upper()}({listed(given) or ('' if function.function in RANKS else '*')})"
     text = f"{called} OVER (PARTITION BY {windows.PARTITION}{by}{f' {frame}' if frame else ''})"
     return f"CAST({text} AS {render.spelled(function.output.type)})"
+
+
+def _ordered(function: WindowFunction, order: Sequence[str]) -> str:
+    return listed(
+        f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for place, key in zip(order, function.order, strict=True)
+    )
 
 
 def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], dialect: Dialect) -> str:

@@ -11,7 +11,7 @@ import pytest
 from oracle.shards import shards
 from weft.period_sql.notation import DUCKDB, SPARK, Axis
 from weft.period_sql.sweep import Sweep
-from weft.period_sql.windows import PARTITION, topmost, windowed
+from weft.period_sql.windows import PARTITION, Rank, topmost, windowed
 
 INTEGERS = Axis("a", "b", "c", "1000")
 LAST = 20
@@ -19,6 +19,11 @@ ORDER = f"OVER (PARTITION BY {PARTITION} ORDER BY r.w1 DESC NULLS LAST)"
 """Keys are compared alone, so that rows with equal keys are peers."""
 TOTAL = f"OVER (PARTITION BY {PARTITION} ORDER BY r.w1 DESC NULLS LAST, r.c1)"
 Row = tuple[object, ...]
+
+
+def ranked(function: str, most: int) -> Rank:
+    """The rank that a text with PARTITION means."""
+    return Rank(function.split("()")[0], ("w1",), function.split("ORDER BY ")[1][:-1], str(most))
 
 
 def drawn(chance: random.Random) -> list[Row]:
@@ -66,8 +71,35 @@ def test_ranks_and_values_at_each_instant(seed: int) -> None:
         for instant in range(LAST + 1):
             assert Counter(at(found, instant)) == wanted(rows, instant, function, None), function
     for function in ranks:
-        found = duckdb.execute(topmost(sweep, given(rows), 1, ["p1"], function, str(most))).fetchall()
+        found = duckdb.execute(
+            topmost(sweep, given(rows), 1, ["p1"], ranked(function, most), many=seed % 2 == 0)
+        ).fetchall()
         for instant in range(LAST + 1):
+            assert Counter(at(found, instant)) == wanted(rows, instant, function, most), function
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_among_many_fragments(seed: int) -> None:
+    """Rows at nodes of all levels: short and long periods in a partition of more than 64 fragments."""
+    chance = random.Random(seed)
+    rows: list[Row] = []
+    for number in range(90):
+        start = chance.randint(0, 150)
+        length = chance.choice([1, 2, 5, 20, 70, None])
+        row = (
+            number,
+            chance.choice([None, 1]),
+            chance.choice([None, 1, 2, 3, 4, 5, 6]),
+            start,
+            length and start + length,
+        )
+        rows += [row] * chance.choice([1, 1, 1, 2])
+    most, text = chance.randint(1, 3), given(rows)
+    for function in (f"ROW_NUMBER() {TOTAL}", f"RANK() {ORDER}", f"DENSE_RANK() {ORDER}"):
+        found = duckdb.execute(
+            topmost(Sweep(INTEGERS, DUCKDB), text, 1, ["p1"], ranked(function, most), many=seed < 4)
+        ).fetchall()
+        for instant in range(0, 230, 13):
             assert Counter(at(found, instant)) == wanted(rows, instant, function, most), function
 
 
@@ -76,13 +108,13 @@ def test_periods_are_maximal() -> None:
     rows: list[Row] = [(1, 1, 9, 0, None), (2, 1, 5, 2, 4), (3, 1, 4, 3, None)]
     for text in (
         windowed(Sweep(INTEGERS, DUCKDB), given(rows), 1, ["p1"], [f"RANK() {ORDER}"]),
-        topmost(Sweep(INTEGERS, DUCKDB), given(rows), 1, ["p1"], f"RANK() {ORDER}", "1"),
+        topmost(Sweep(INTEGERS, DUCKDB), given(rows), 1, ["p1"], ranked(f"RANK() {ORDER}", 1), many=True),
     ):
         assert (1, 1, 0, None) in duckdb.execute(text).fetchall()
 
 
 def test_spark_gets_its_own_functions() -> None:
     """The text for Spark names no function of DuckDB."""
-    text = topmost(Sweep(INTEGERS, SPARK), "SELECT 1", 1, [], f"RANK() {ORDER}", "1")
+    text = topmost(Sweep(INTEGERS, SPARK), "SELECT 1", 1, [], ranked(f"RANK() {ORDER}", 1), many=True)
     assert "UNNEST" not in text
     assert " DIV " in text

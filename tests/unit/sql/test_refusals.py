@@ -49,10 +49,10 @@ OUTSIDE = {
         "Write `sender` for the column, or 'sender' for the string",
         "line 1, column 33",
     ),
-    "an outer join in parentheses": (
-        "SELECT a.msgid FROM msgs a LEFT JOIN (msgs b LEFT JOIN msgs c ON b.msgid = c.inreplyto) ON a.msgid = b.msgid",
+    "a join in parentheses with USING": (
+        "SELECT a.msgid FROM msgs a LEFT JOIN (msgs b LEFT JOIN msgs c USING (msgid)) ON a.msgid = b.msgid",
         "this join in parentheses",
-        "Write a derived table",
+        "Write ON",
         None,
     ),
     "IN as a value in ON of an outer join": (

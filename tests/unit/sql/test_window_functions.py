@@ -55,6 +55,12 @@ TEXTS = (
     "SELECT id, NTH_VALUE(id, 2) OVER (PARTITION BY shop ORDER BY ts, id) AS n FROM sales",
     "SELECT id, FIRST_VALUE(note IGNORE NULLS) OVER (PARTITION BY shop ORDER BY ts, id, note) AS f, LAST_VALUE(note "
     "IGNORE NULLS) OVER (PARTITION BY shop ORDER BY ts, id) AS l FROM sales",
+    "SELECT id, LAG(note IGNORE NULLS) OVER (PARTITION BY shop ORDER BY ts, id) AS a, LEAD(note, 2 IGNORE NULLS) OVER "
+    "(ORDER BY ts, id) AS b, LAG(note, 2, shop IGNORE NULLS) OVER (ORDER BY ts, id) AS c FROM sales",
+    "SELECT id, LAG(note, -1, '-' IGNORE NULLS) OVER (PARTITION BY shop ORDER BY ts DESC, id) AS a, NTH_VALUE(note, 2 "
+    "IGNORE NULLS) OVER (ORDER BY ts, id) AS b FROM sales",
+    "SELECT id, NTH_VALUE(note, 2 IGNORE NULLS) OVER (PARTITION BY shop ORDER BY amount, id ROWS BETWEEN UNBOUNDED "
+    "PRECEDING AND UNBOUNDED FOLLOWING) AS b, LAG(note, 2 RESPECT NULLS) OVER (ORDER BY id) AS c FROM sales",
     "SELECT id, SUM(amount) FILTER (WHERE note IS NULL) OVER w AS s, RANK() OVER (w ORDER BY amount) AS r FROM sales "
     "WINDOW w AS (PARTITION BY shop)",
     "SELECT shop, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM sales GROUP BY shop",
@@ -168,6 +174,21 @@ TYPES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("inside", "behind"),
+    [
+        ("LAG(note, 2, '-' IGNORE NULLS)", "LAG(note, 2, '-') IGNORE NULLS"),
+        ("LEAD(note IGNORE NULLS, 2)", "LEAD(note, 2) IGNORE NULLS"),
+        ("NTH_VALUE(note IGNORE NULLS, 2)", "NTH_VALUE(note, 2) IGNORE NULLS"),
+        ("LAG(note RESPECT NULLS)", "LAG(note)"),
+        ("FIRST_VALUE(note, TRUE)", "FIRST_VALUE(note) IGNORE NULLS"),
+    ],
+)
+def test_ignore_nulls_means_the_same_inside_the_parentheses_and_after_them(inside: str, behind: str) -> None:
+    one, other = (bind(f"SELECT {call} OVER (ORDER BY ts) AS x FROM sales", TABLES) for call in (inside, behind))
+    assert one == other
+
+
 @pytest.mark.parametrize("call", TYPES)
 def test_types_are_those_of_spark(call: str) -> None:
     assert bind(f"SELECT {call} AS x FROM sales", TABLES).types == (TYPES[call],)
@@ -179,7 +200,9 @@ REFUSED = {
     "SELECT RANK() OVER (PARTITION BY shop) AS r FROM sales": "ORDER BY",
     "SELECT RANK(amount) OVER (ORDER BY ts) AS r FROM sales": "no argument",
     "SELECT ROW_NUMBER() OVER (ORDER BY ts ROWS 2 PRECEDING) AS r FROM sales": "a frame",
-    "SELECT LAG(note IGNORE NULLS) OVER (ORDER BY ts) AS r FROM sales": "IGNORE NULLS",
+    "SELECT LAG(note, 0) IGNORE NULLS OVER (ORDER BY ts) AS r FROM sales": "the row itself",
+    "SELECT RANK() IGNORE NULLS OVER (ORDER BY ts) AS r FROM sales": "IGNORE NULLS",
+    "SELECT NTH_VALUE(note, 2) IGNORE NULLS OVER (ORDER BY ts ROWS 3 PRECEDING) AS r FROM sales": "UNBOUNDED PRECEDING",
     "SELECT LAG(note, id) OVER (ORDER BY ts) AS r FROM sales": "constant",
     "SELECT NTILE(4) OVER (ORDER BY ts) AS r FROM sales": "ROW_NUMBER",
     "SELECT COUNT(DISTINCT shop) OVER () AS r FROM sales": "DISTINCT",

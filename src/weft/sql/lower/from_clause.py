@@ -20,7 +20,7 @@ from weft.sql.lower.conversion import comparable, converted, typed
 from weft.sql.lower.decorrelate import with_outer_groups
 from weft.sql.lower.history import held, refuse_in_view
 from weft.sql.lower.nested import as_column
-from weft.sql.lower.outer import Shared, Side, outer_join
+from weft.sql.lower.outer import Shared, Side, joined, outer_join
 from weft.sql.lower.pivots import pivoted
 from weft.sql.lower.predicate import lower_predicate
 from weft.sql.lower.recursive import Rows, lower_recursive, recurrence
@@ -32,7 +32,7 @@ from weft.sql.lower.unnest import exploding, lower_unnest
 _INNER: Final = ("", "INNER", "CROSS")
 RESERVED: Final = ("_instant", "_first_at", "_ordinal", "_tick", "_query_id")
 """The names of the columns that Weft adds to rows."""
-_NESTED_JOIN: Final = "Write a derived table: a LEFT JOIN (SELECT b.x, c.y FROM b LEFT JOIN c ON …) AS d ON …."
+_NESTED_JOIN: Final = "Write ON b.x = c.x instead of USING (x), and no alias."
 _HALF: Final = ("SEMI", "ANTI")
 _OUTER: Final = ("LEFT", "RIGHT", "FULL")
 
@@ -58,7 +58,7 @@ def lower_from(select: exp.Select, scope: Scope, rows: Rows) -> tuple[relational
                 relations.append(_all_elements(join, side, scope, rows))
             elif side:
                 left = relational.block((*relations, *(scope.values or ())), _all(conditions))
-                scope.values = []
+                scope.values = None if scope.values is None else []
                 union = _outer_join(join, side, left, scope, rows)
                 relations, conditions = [union], []
             else:
@@ -149,14 +149,14 @@ def _all_elements(join: exp.Join, side: str, scope: Scope, rows: Rows) -> relati
 def _outer_join(join: exp.Join, side: str, left: relational.Relation, scope: Scope, rows: Rows) -> relational.Union:
     if isinstance(join.this, exp.Lateral) and side != "LEFT":
         raise refuse(f"{side} JOIN LATERAL", join, "its rows depend on the left side", "Write LEFT JOIN LATERAL.")
-    unions = scope.context.names.unions & set(range_variables(left))
-    if scope.context.view and len(unions) > 2:  # two nested outer joins have three unions
-        reason, hint = "a view has at most two in one FROM", "Make a view of the first two, and join that view."
-        raise refuse("a third outer join", join, reason, hint)
     own = dict(scope.variables)
     known = [ref for variable in own.values() for ref in variable.columns]
     known += [each.ref for each in scope.merged.values() if each.ref not in known]
     source, conditions, shared = _joined(join, side, scope, rows)
+    unions = scope.context.names.unions & {*range_variables(left), *range_variables(source)}
+    if scope.context.view and len(unions) > 1:  # two outer joins have three unions, or two if none is within the other
+        reason, hint = "a view has at most two in one FROM", "Make a view of the first two, and join that view."
+        raise refuse("a third outer join", join, reason, hint)
     new = [alias for alias in scope.variables if alias not in own]
     scope.nullable |= set(new) if side == "LEFT" else set(own) if side == "RIGHT" else set(scope.variables)
     columns = tuple(ref for alias in new for ref in scope.variables[alias].columns)
@@ -214,14 +214,14 @@ def _names(node: exp.Expr) -> set[str]:
 
 
 def _nested_join(node: exp.Subquery, scope: Scope, rows: Rows) -> relational.Relation:
-    """Translate inner joins in parentheses.  Their ON names only tables in the parentheses."""
-    inner = replace(scope, variables={}, merged={}, values=None)
+    """Translate joins in parentheses.  Their ON names only tables in the parentheses."""
+    inner = replace(scope, variables={}, merged={}, values=None, joined={})
     try:
         only(node, "this", "alias")
         first = node.this.copy()
         joins = first.args.pop("joins", None) or []
-        if node.alias or any(join.args.get(part) for join in joins for part in ("side", "using", "method")):
-            reason = "joins in parentheses are inner joins with ON, and have no alias"
+        if node.alias or any(join.args.get(part) for join in joins for part in ("using", "method")):
+            reason = "joins in parentheses have ON, and no alias"
             raise refuse("this join in parentheses", node, reason, _NESTED_JOIN)
         relation, conditions = lower_from(exp.Select(from_=exp.From(this=first), joins=joins), inner, rows)
     except SqlError:
@@ -229,7 +229,9 @@ def _nested_join(node: exp.Subquery, scope: Scope, rows: Rows) -> relational.Rel
         raise
     for alias, variable in inner.variables.items():
         scope.add(alias, variable, node)
-    return relational.Select(relation, _all(conditions)) if conditions else relation
+    relation = joined(relation, inner)
+    scope.joined |= inner.joined
+    return relational.Select(relation, joined(_all(conditions), inner)) if conditions else relation
 
 
 def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:

@@ -45,6 +45,9 @@ def outer_join(
     ``kind`` is LEFT, RIGHT or FULL.
     """
     left = _materialized(Side(joined(left.relation, scope), left.columns), scope)
+    right = Side(joined(right.relation, scope), right.columns)
+    if len({ref.scan for ref in right.columns}) > 1:  # joins in parentheses, which refer to nothing outside
+        right = _materialized(right, scope)
     on = joined(on, scope)
     alias = scope.fresh("joined")
     scope.context.names.unions.add(alias)
@@ -52,7 +55,7 @@ def outer_join(
     from_left: dict[ColumnRef, Scalar] = {}
     from_left.update((ref, joined(ref, scope)) for ref in left.columns)
     from_left.update((each.ref, joined(each.left, scope)) for each in shared)
-    from_right: dict[ColumnRef, Scalar] = dict(zip(right.columns, right.columns, strict=True))
+    from_right: dict[ColumnRef, Scalar] = {ref: joined(ref, scope) for ref in right.columns}
     pairs = relational.Select(relational.Join((left.relation, right.relation)), on)
     parts = [_part(pairs, {**from_right, **from_left}, named, scope)]
     if kind in ("LEFT", "FULL"):
@@ -67,22 +70,21 @@ def outer_join(
     return union
 
 
-def _materialized(left: Side, scope: Scope) -> Side:
+def _materialized(side: Side, scope: Scope) -> Side:
     """Let the tick compute a side with several outer joins once.
 
-    An outer join contains two copies of its left side.  The size of the query would double with each outer join.
+    An outer join contains two copies of each side.  The size of the query would double with each outer join.
     """
-    unions = sum(1 for part in walk(left.relation) if isinstance(part, relational.Union))
+    unions = sum(1 for part in walk(side.relation) if isinstance(part, relational.Union))
     if unions < _MOST_UNIONS or scope.context.view:
-        return left
-    named = relational.distinct_names(left.columns)
+        return side
+    named = relational.distinct_names(side.columns)
     outputs = tuple(relational.Output(name, joined(ref, scope)) for ref, name in named.items())
     alias = scope.fresh("joined")
-    whole = relational.Materialized(relational.Project(left.relation, scope.fresh("joined"), outputs), alias)
-    scope.joined.clear()
+    whole = relational.Materialized(relational.Project(side.relation, scope.fresh("joined"), outputs), alias)
     scope.joined.update({ref: ColumnRef(alias, name, ref.type) for ref, name in named.items()})
     scope.joined[whole] = whole
-    return Side(whole, left.columns)
+    return Side(whole, side.columns)
 
 
 _MOST_UNIONS: Final = 3

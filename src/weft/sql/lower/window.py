@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from weft.algebra.relation import AggregateFunction, Frame, SortKey, ValueFunction, WindowFunction
 from weft.algebra.scalar import Call, Case, ColumnRef, Literal, Scalar, is_constant, mentions_now
-from weft.algebra.schema import BOOLEAN, DATE, INT, INTEGRAL, MONTHS, NULL, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, BOOLEAN, DATE, INT, INTEGRAL, MONTHS, NULL, TIMESTAMP, DataType
 from weft.errors import SqlError, of_each
 from weft.sql.functions import aggregate_type, common
 from weft.sql.lower import literals
@@ -46,12 +46,10 @@ _OTHERS: Final = {
     "percent_rank": "Write (RANK() - 1) / (COUNT(*) OVER (PARTITION BY …) - 1).",
     "cume_dist": "Write COUNT(*) OVER (PARTITION BY … ORDER BY …) / COUNT(*) OVER (PARTITION BY …).",
 }
-_NEAREST: Final = {
-    "lag": "Write LAST_VALUE(x) IGNORE NULLS OVER (… ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING).",
-    "lead": "Write FIRST_VALUE(x) IGNORE NULLS OVER (… ORDER BY ts ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING).",
-}
 UP_TO_PEERS: Final = Frame("range", None, 0)
 """The default frame of a window with ORDER BY."""
+
+_SO_FAR: Final = Frame("rows", None, 0)
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,10 @@ def _called(node: exp.Window) -> tuple[exp.Expr, bool]:
     call, ignoring = node.this, False
     while isinstance(call, (exp.IgnoreNulls, exp.RespectNulls)):
         call, ignoring = call.this, isinstance(call, exp.IgnoreNulls)
-    given = call.expressions if isinstance(call, exp.Anonymous) else []
-    if given and isinstance(given[-1], (exp.IgnoreNulls, exp.RespectNulls)):
-        ignoring = isinstance(given[-1], exp.IgnoreNulls)
-        given[-1].replace(given[-1].this)
+    for part in list(call.expressions) if isinstance(call, exp.Anonymous) else ():
+        if isinstance(part, (exp.IgnoreNulls, exp.RespectNulls)):
+            ignoring = isinstance(part, exp.IgnoreNulls)
+            part.replace(part.this)
     return call, ignoring
 
 
@@ -205,14 +203,13 @@ def _ranked(
     shown = f"{name.upper()}()"
     if not over.order:
         raise refuse(f"{shown} without ORDER BY", call, "it counts rows in an order", "Write OVER (… ORDER BY ts).")
-    if over.frame is not None or ignoring:
-        what = "IGNORE NULLS" if ignoring else "a frame"
-        reason, hint = "it uses the whole partition", f"Remove {what}."
-        if ignoring and name in _NEAREST:
-            reason, hint = "Weft does not support it", _NEAREST[name]
-        raise refuse(f"{what} of {shown}", call, reason, hint)
+    if over.frame is not None or (ignoring and name in _RANKS):
+        what = "a frame" if over.frame is not None else "IGNORE NULLS"
+        raise refuse(f"{what} of {shown}", call, "it uses the whole partition", f"Remove {what}.")
     if name in _BESIDE:
         args, type = _beside(call, scope, lower)
+        if ignoring:
+            return _beside_with_value(name, args, type, over, windows, call)
         return windows.column(over.partition, _function(name, args, over.order, None, type))
     if call.expressions:
         raise SqlError(f"{shown} takes no argument", where=place(call))
@@ -240,6 +237,34 @@ def _beside(call: exp.Expr, scope: Scope, lower: Lower) -> tuple[tuple[Scalar, .
     return (converted(value, type), offset, typed(converted(default, type), type)), type
 
 
+def _beside_with_value(
+    name: str, args: tuple[Scalar, ...], type: DataType, over: _Over, windows: Windows, call: exp.Expr
+) -> Scalar:
+    """Translate LAG or LEAD with IGNORE NULLS.
+
+    The n-th value before a row is the value n - 1 places before the nearest value, among the rows with values.
+    """
+    value, offset, *default = args
+    assert isinstance(offset, Literal)
+    assert isinstance(offset.value, int)
+    if offset.value == 0:
+        raise refuse(f"the offset 0 of {name.upper()}() IGNORE NULLS", call, "it is the row itself", "Write the value.")
+    before = (name == "lag") == (offset.value > 0)
+    place_ = windows.column(over.partition, _function("row_number", (), over.order, None, INT))
+    order = (SortKey(place_),)
+    present = Call("is not null", (value,), BOOLEAN)
+    found = value
+    if abs(offset.value) > 1:
+        further = (value, replace(offset, value=abs(offset.value) - 1))
+        function = _function("lag" if before else "lead", further, order, None, value.type)
+        found = windows.column((*over.partition, present), function)
+    by = Case(((present, place_),), None, INT)
+    frame = Frame("rows", None, -1) if before else Frame("rows", 1, None)
+    nearest = _function("max_by" if before else "min_by", (found, by), order, frame, type)
+    column = windows.column(over.partition, nearest)
+    return Call("coalesce", (column, *default), type) if default else column
+
+
 def _argument(node: exp.Expr, scope: Scope, lower: Lower) -> Scalar:
     value = as_column(lower(node, scope))
     if value.type in (NULL, MONTHS):
@@ -262,8 +287,12 @@ def _value(
         raise SqlError(f"{call.name.upper()} takes {wanted}", where=place(call))
     value = _argument(given[0], scope, lower)
     frame = over.frame or (UP_TO_PEERS if over.order else Frame("rows", None, None))
-    if ignoring and count is not None:
-        raise refuse("IGNORE NULLS of NTH_VALUE", call, "Weft does not support it", "Use FIRST_VALUE or LAST_VALUE.")
+    if ignoring and count is not None and frame.start is not None:
+        reason, hint = (
+            "the values before it count, too",
+            "Let the frame begin at UNBOUNDED PRECEDING, or use FIRST_VALUE.",
+        )
+        raise refuse("NTH_VALUE with IGNORE NULLS in this frame", call, reason, hint)
     in_rows = frame if frame.unit == "rows" else _same_in_rows(name, frame)
     if not ignoring and in_rows is not None:
         args = (value,) if count is None else (value, count)
@@ -273,6 +302,8 @@ def _value(
     if count is not None:
         if frame.start is not None:
             raise refuse("NTH_VALUE in this frame of RANGE", call, "rows that tie have no order", "Write ROWS.")
+        if ignoring:
+            place_ = windows.column(over.partition, _function("count", (value,), (SortKey(place_),), _SO_FAR, BIGINT))
         chosen = Case(((Call("=", (place_, count), BOOLEAN), value),), None, value.type)
         return windows.column(over.partition, _function("max", (chosen,), order, frame, value.type))
     by: Scalar = place_

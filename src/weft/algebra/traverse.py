@@ -187,19 +187,6 @@ def _same(changed: tuple[Node, ...], parts: tuple[Node, ...]) -> bool:
     return all(map(is_, changed, parts))
 
 
-def map_scalars(node: N, change: Callable[[Scalar], Scalar]) -> N:
-    """Apply ``change`` to every condition, threshold and output of the node."""
-    shared: dict[Node, Node] = {}
-
-    def changed(part: Node) -> Node:
-        if is_scalar(part):
-            return change(cast("Scalar", part))
-        parts = changed_parts(part, children(part), changed, shared)
-        return rebuild(part, parts) if parts else part
-
-    return cast("N", changed(node))
-
-
 def is_scalar(node: Node) -> bool:
     """Return whether a node is a scalar."""
     return isinstance(node, (ColumnRef, Literal, Param, Now, PeriodOf, Element, Call, Cast, Case))

@@ -35,7 +35,7 @@ from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import mentioned
 from weft.derivation.merge import mergeable_blocks
 from weft.derivation.simplify import present, starts_of
-from weft.errors import DerivationError
+from weft.errors import DerivationError, SqlError
 
 MOST_ALTERNATIVES: Final = 64
 """An OR of conditions that depend on time or on subqueries may have at most this number of alternatives."""
@@ -104,7 +104,7 @@ def lives(
     """Return the lives of ``outputs`` over ``relation``.  Together, they have the rows of the relation.
 
     ``keys`` is a scan of keys and the scalars that the columns of the scan restrict.
-    Raise DerivationError for a condition with too many alternatives.
+    Raise SqlError for a condition with too many alternatives.
     """
     parts = []
     for block in mergeable_blocks(relation, (*(output.value for output in outputs), *(keys[1] if keys else ()))):
@@ -127,11 +127,17 @@ def _matching(key: ColumnRef, value: Scalar) -> Scalar:
 def _lives(own: tuple[Source, ...], demanded: Predicate, outputs: tuple[Output, ...]) -> list[Lives]:
     alternatives = _alternatives(demanded, starts_of(own))
     if len(alternatives) > MOST_ALTERNATIVES:
-        raise DerivationError(
-            f"the ORs below an aggregate multiply out to {len(alternatives)} alternatives, but at most "
-            f"{MOST_ALTERNATIVES} are allowed"
-        )
+        raise _too_many(len(alternatives))
     return [_life(own, items, outputs) for items in alternatives]
+
+
+def _too_many(count: int) -> SqlError:
+    return SqlError(
+        f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are "
+        "allowed. A condition that moves NOW() by months, or to the clock of a zone, counts as several ORs",
+        hint="Move the column instead of NOW(): ts + INTERVAL 1 MONTH > NOW(). For a zone, move both sides to its "
+        "clock: FROM_UTC_TIMESTAMP(ts, zone) + INTERVAL 1 MONTH > FROM_UTC_TIMESTAMP(NOW(), zone).",
+    )
 
 
 def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[Output, ...]) -> Lives:
@@ -216,10 +222,7 @@ def _alternatives(predicate: Predicate, never_null: frozenset[ColumnRef]) -> lis
 def _product(parts: list[list[tuple[Predicate, ...]]]) -> Iterator[tuple[tuple[Predicate, ...], ...]]:
     count = reduce(lambda a, b: a * len(b), parts, 1)
     if count > MOST_ALTERNATIVES:
-        raise DerivationError(
-            f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are "
-            "allowed"
-        )
+        raise _too_many(count)
     rows: list[tuple[tuple[Predicate, ...], ...]] = [()]
     for part in parts:
         rows = [(*row, one) for row in rows for one in part]

@@ -24,6 +24,7 @@ from weft.derivation.access_paths import access_paths, whole_tables
 from weft.derivation.canonical import canonical
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift
+from weft.derivation.lives import lives
 from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
@@ -31,6 +32,8 @@ from weft.derivation.size import size
 from weft.derivation.stateful import begins_with_time, depends_on_time, has_own_constants, stateful, states
 from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
+from weft.planning.state_causes import all_states
+from weft.planning.state_sql import inputs
 from weft.sql.lower.query import bind, within_limits
 from weft.sql.lower.rewriting import viewed
 from weft.sql.lower.view_definitions import with_definitions
@@ -183,11 +186,14 @@ def standing_plan(text: str, tables: Mapping[str, TableSchema], *, from_now: boo
 
 
 def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSchema, ...] = ()) -> Plan:
-    """Return the plan of a bound query.  Raise SqlError if the derived query is too large."""
+    """Return the plan of a bound query.  Raise SqlError if the derived query or a state is too large."""
     lifted = lift(canonical(normalize(query)))
     _within(size(stateful(lifted.query)).sources)
     plan_ = Plan(lifted.query, lifted.values, from_now, definitions)
     _within(sum(1 for event in plan_.branches for _ in scans(localize(event).relation)))
+    for state in all_states(plan_.standing):
+        relation, columns, _ = inputs(state.operator)
+        lives(relation, columns)  # raises SqlError for too many alternatives, before a tick meets them
     return plan_
 
 

@@ -15,7 +15,7 @@ from weft.planning.note import Note
 from weft.planning.plan import Plan
 from weft.planning.state_causes import all_states
 from weft.planning.state_text import StateText
-from weft.planning.words import condition_words, meanings, scalar_words, several, window_words
+from weft.planning.words import condition_words, meanings, scalar_words, several
 
 _LONGEST: Final = 140
 
@@ -89,13 +89,15 @@ def _values(plan: Plan, values: Sequence[str]) -> Note:
     line = f"each new value of {named} is an answer, once"
     line = line if len(line) <= _LONGEST else "each new value of an aggregate is an answer, once"
     once = _once(plan, values)
+    shorter = []
     if once is not None:
         text += f". To receive a row only when a value is reached for the first time, leave the value out: {once}"
-        short = f"{line}. For the first time only: {once}"
-        line = short if len(short) <= _LONGEST else line
+        shorter.append(f"{line}. For the first time only: {once}")
     final = _final(plan)
     if final is not None:
         text += f". For the final values of each window, add {final}"
+        shorter.insert(0, f"{line}. For final values: {final}")
+    line = next((short for short in shorter if len(short) <= _LONGEST), line)
     return Note("note", text, line)
 
 
@@ -140,7 +142,7 @@ def _final(plan: Plan) -> str | None:
     for output in operator.groups:
         if output.value.type == TIMESTAMP and not isinstance(output.value, ColumnRef):
             begun = substitute(output.value, meanings(operator.input))
-            if window_words(begun) is not None:
+            if scalar_words(begun).startswith("WINDOW("):
                 return "HAVING window.end <= NOW()"
             unit = _unit(output.value)
             return f"HAVING NOW() >= {scalar_words(begun)} + INTERVAL 1 {unit}" if unit else None

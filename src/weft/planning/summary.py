@@ -48,6 +48,8 @@ from weft.planning.words import (
 
 WIDTH: Final = 110
 """A line has at most this number of characters.  ``cut`` shortens longer lines."""
+_MOST_ALTERNATIVES: Final = 2
+"""The conditions of at most this number of SELECTs are shown."""
 _CLAUSES: Final = 3
 
 
@@ -219,12 +221,18 @@ def _begun(event: Event) -> DriverKind:
 
 
 def _demanded(parts: Sequence[Query], events: Sequence[Event], known: Mapping[ColumnRef, Scalar]) -> tuple[str, ...]:
-    """The first clause combines the conditions that do not depend on time."""
+    """The first clause combines the conditions that do not depend on time.
+
+    The two SELECTs of a LEFT JOIN are the pairs, and the rows without a partner.
+    """
     if not events:
         return ()
     if len(parts) != 1:
-        demanding = any(condition(part.input) != TRUE for part in parts)
-        return ("the conditions of one of its SELECTs hold",) if demanding else ()
+        demanded = [merged_predicate(condition(part.input)) for part in parts]
+        if len(parts) > _MOST_ALTERNATIVES or TRUE in demanded:
+            return ("the conditions of one of its SELECTs hold",) if any(each != TRUE for each in demanded) else ()
+        alternatives = dict.fromkeys(condition_words(substitute(each, known)) for each in demanded)
+        return (", or ".join(alternatives),)
     items = tuple(substitute(each, known) for each in conjuncts(merged_predicate(condition(parts[0].input))))
     if len(events) == 1 and events[0].driver.kind == "now_from" and not events[0].driver.inside:
         items = tuple(each for each in items if not _is_driver(each, events[0]))

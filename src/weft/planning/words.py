@@ -55,6 +55,8 @@ from weft.algebra.scalar import (
 from weft.algebra.schema import DATE, NULL, remembered
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
 from weft.derivation.stateful import SHARED, written
+from weft.sql.lower.now_in_aggregates import cases_of
+from weft.sql.lower.outer import missing
 from weft.sql.lower.scope import as_written
 from weft.sql.rendering import render
 
@@ -235,13 +237,15 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
 
     A column that a derived table shows means the column of the derived table.  Other columns mean an aggregate, a
     function, or an expression over the columns of the state's input.  A column of an outer join means the column of
-    one side.
+    one side.  A column of rows that are split by NOW means the expression that was split.
     """
     known: dict[ColumnRef, Scalar] = {}
     columns: dict[tuple[StateSchema, tuple[str, ...]], Sequence[str]] = {}
     for part in walk(node):
         if isinstance(part, Union) and (pairs := outer_join_pairs(part)) is not None:
             known |= {ref: output.value for ref, output in zip(attributes(part), pairs.outputs, strict=True)}
+        elif isinstance(part, Union) and (parts := cases_of(part)):
+            known |= _chosen(part, parts)
     for scan in scans(node):
         if isinstance(scan.table, StateSchema):
             refs, key = attributes(scan), (scan.table, scan.table.names)
@@ -255,6 +259,29 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
             shown = zip(attributes(part), part.outputs, strict=True)
             known |= {output.value: ref for ref, output in shown if output.value in known}
     return known
+
+
+def _chosen(union: Union, parts: Sequence[Project]) -> Mapping[ColumnRef, Scalar]:
+    """Return what the columns of rows mean that are split by NOW."""
+    conditions = [dict.fromkeys(map(condition_words, conjuncts(condition(part.input)))) for part in parts]
+    known: dict[ColumnRef, Scalar] = {}
+    for ref, *values in zip(attributes(union), *(part.outputs for part in parts), strict=True):
+        by_text: dict[str, list[dict[str, None]]] = {}
+        for output, demanded in zip(values, conditions, strict=True):
+            by_text.setdefault(scalar_words(output.value), []).append(demanded)
+        if len(by_text) == 1:
+            known[ref] = values[0].value
+        else:
+            whens = [f"WHEN {_shared(cases, conditions)} THEN {text}" for text, cases in by_text.items()]
+            shown = [when for when in whens if not when.endswith(f"THEN {scalar_words(missing(ref))}")]
+            known[ref] = ColumnRef(SAID, f"CASE {' '.join(shown)} END", ref.type)
+    return known
+
+
+def _shared(cases: Sequence[Mapping[str, None]], others: Sequence[Mapping[str, None]]) -> str:
+    """Return the conditions that all ``cases`` have, without those that all ``others`` have, too."""
+    texts = [text for text in cases[0] if all(text in each for each in cases)]
+    return " and ".join(text for text in texts if not all(text in each for each in others))
 
 
 def outer_join_pairs(union: Union) -> Project | None:

@@ -444,6 +444,13 @@ REFUSED_AGGREGATES: Final = {
     **dict.fromkeys(("approx_percentile", "percentile_approx"), (_ESTIMATE, "Write MEDIAN(x).")),
     "approx_top_k": (_ESTIMATE, "Group by x with COUNT(*), and choose the greatest counts."),
     **dict.fromkeys(("percentile", "percentile_cont", "percentile_disc"), (_OTHER, "For the middle write MEDIAN(x).")),
+    **dict.fromkeys(
+        ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "skewness", "kurtosis"),
+        (_OTHER, "Compute it from COUNT, AVG and STDDEV: the covariance is AVG(x * y) - AVG(x) * AVG(y)."),
+    ),
+    **dict.fromkeys(
+        ("bit_and", "bit_or", "bit_xor"), (_OTHER, "Write ARRAY_AGG(x), and let the receiver combine the values.")
+    ),
 }
 """Aggregates that Weft refuses, each with the reason and what to write instead."""
 MARKS: Final = frozenset(("grouping", "grouping_id"))

@@ -74,6 +74,19 @@ def test_thresholds_inside_a_state_make_answers_appear_by_time_alone() -> None:
     assert explain(plan(DAY, TABLES)).time_driven
 
 
+def test_aggregates_that_change_with_now_have_the_names_of_the_text() -> None:
+    text = (
+        "SELECT m.newsgroup, COUNT_IF(m.ts > NOW() - INTERVAL 1 DAY) AS n, "
+        "SUM(CASE WHEN m.ts < NOW() - INTERVAL 2 DAYS THEN 2 ELSE 1 END) AS s FROM msgs m GROUP BY m.newsgroup"
+    )
+    day, two = "CASE WHEN NOW() < m.ts + 1 day THEN 1 END", "NOW() > m.ts + 2 days THEN 2"
+    (found,) = summary(plan(text, TABLES)).when
+    assert found.startswith(f"COUNT({day}) or SUM(CASE WHEN {two} WHEN ")
+    assert found.endswith("of a group of msgs (as m, GROUP BY m.newsgroup) takes a new value")
+    own = "SELECT COUNT(cases.a) AS n FROM (SELECT sender AS a FROM msgs UNION ALL SELECT name FROM users) AS cases"
+    assert summary(plan(own, TABLES)).when == ("COUNT(cases.a) over msgs and users takes a new value",)
+
+
 def test_columns_of_derived_tables_keep_their_names() -> None:
     text = (
         "SELECT m.msgid FROM msgs m JOIN (SELECT inreplyto AS id, COUNT(*) AS n, MAX(ts) AS latest FROM msgs "
@@ -110,6 +123,10 @@ def test_a_query_with_values_shows_how_to_be_told_once() -> None:
     windows = "SELECT window.start AS s, COUNT(*) AS n FROM msgs GROUP BY WINDOW(ts, '10 minutes')"
     advice = "HAVING window.end <= NOW()"
     assert any(text.endswith(f"add {advice}") for text in notes(windows))
+    sliding = windows.replace("'10 minutes'", "'10 minutes', '5 minutes'")
+    for each in (windows, sliding):
+        assert any(note.line.endswith(f"For final values: {advice}") for note in told(each).notes)
+        assert told(f"{each} {advice}").time_driven
     final = told(f"{windows} {advice}")  # the advice stands, and is not repeated
     assert final.time_driven and not any("final values" in note.text for note in final.notes)
 

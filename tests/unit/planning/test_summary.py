@@ -96,10 +96,15 @@ def test_what_ends_and_what_is_nested_is_told_apart() -> None:
     assert found.lines[-1] == "Time alone makes no answer appear: rows must arrive or end."
 
 
-def test_of_a_union_no_conditions_are_claimed() -> None:
-    found = told("SELECT name FROM users WHERE active UNION SELECT sender FROM msgs WHERE subject = 'x'")
-    assert found.holding == ("the conditions of one of its SELECTs hold",)
-    assert found.bounded_by == ("users", "msgs")
+def test_of_two_selects_the_conditions_of_both_are_shown_and_of_more_none() -> None:
+    two = "SELECT name FROM users WHERE active UNION SELECT sender FROM msgs WHERE subject = 'x'"
+    assert told(two).holding == ("users.active, or msgs.subject = 'x'",)
+    more = f"{two} UNION SELECT msgid FROM msgs WHERE sender = 'a'"
+    assert told(more).holding == ("the conditions of one of its SELECTs hold",)
+    partner = "r.inreplyto = m.msgid"
+    join = told(f"SELECT m.msgid, r.sender FROM msgs m LEFT JOIN msgs r ON {partner}")
+    assert join.holding == (f"{partner}, or there is no row of msgs (as r) with {partner}",)
+    assert told(two).bounded_by == ("users", "msgs")
     assert told("SELECT name FROM users UNION SELECT sender FROM msgs").holding == ()
 
 

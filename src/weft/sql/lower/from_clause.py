@@ -249,6 +249,8 @@ def _read_source(node: exp.Expr, scope: Scope, rows: Rows) -> relational.Source:
             raise refuse("a query in FROM without parentheses", node, "it needs an alias", "Write (SELECT …) AS d.")
         case exp.Lateral():
             return _lateral(node, scope, rows)
+        case exp.Unnest():
+            raise refuse("UNNEST in FROM", node, "Spark does not have it", "Write LATERAL EXPLODE(x) AS t(a).")
         case _:
             raise refuse(f"{node.sql('spark')} in FROM", node, "only tables of this home can be read")
 

@@ -154,7 +154,8 @@ def _group(node: exp.Expr, scope: Scope) -> Scalar:
             "GROUP BY of a value that depends on the time",
             node,
             "groups are formed by column values",
-            "Use NOW() in WHERE.",
+            "Compare with NOW() in a derived table, and group by its column: SELECT age, COUNT(*) FROM (SELECT CASE "
+            "WHEN ts < NOW() - INTERVAL 1 DAY THEN 'old' ELSE 'new' END AS age FROM t) GROUP BY age.",
         )
     if value.type.nested and not (isinstance(value, Call) and value.name == STRUCT):
         hint = "Group by its parts, such as doc.a, or by its text: GROUP BY TO_JSON(doc)."

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -32,7 +33,12 @@ from weft.algebra.traverse import free_columns, mentioned, substitute
 from weft.sql.lower.now_conditions import now_cases
 from weft.sql.lower.outer import joined
 from weft.sql.lower.refusal import refuse
-from weft.sql.lower.scope import Grouping, Scope
+from weft.sql.lower.scope import Grouping, Scope, as_written
+
+_CASES: Final = "cases"
+"""The range variable of the UNION ALL."""
+_CASE: Final = "case"
+"""The range variable of an input of the UNION ALL."""
 
 
 def without_now(relation: Relation, grouping: Grouping, scope: Scope, node: exp.Expr) -> tuple[Relation, Grouping]:
@@ -53,7 +59,7 @@ def without_now(relation: Relation, grouping: Grouping, scope: Scope, node: exp.
     values = tuple(
         dict.fromkeys(each for each in (*grouping.groups, *arguments, *compared) if not isinstance(each, Literal))
     )
-    alias = scope.fresh("cases")
+    alias = scope.fresh(_CASES)
     wanted = [
         each if isinstance(each, ColumnRef) else ColumnRef(alias, f"value_{number}", each.type)
         for number, each in enumerate(values, 1)
@@ -67,6 +73,12 @@ def without_now(relation: Relation, grouping: Grouping, scope: Scope, node: exp.
     return rows, _over(grouping, columns)
 
 
+def cases_of(union: Union) -> tuple[Project, ...]:
+    """Return the inputs of the UNION ALL, or nothing for another union."""
+    parts = tuple(part for part in union.inputs if isinstance(part, Project) and as_written(part.alias) == _CASE)
+    return parts if as_written(union.alias) == _CASES and len(parts) == len(union.inputs) else ()
+
+
 def _parts(
     relation: Relation, values: tuple[Scalar, ...], columns: Mapping[Scalar, ColumnRef], scope: Scope, node: exp.Expr
 ) -> Iterator[Project]:
@@ -74,7 +86,7 @@ def _parts(
     outside = refuse("NOW() in an aggregate", node, reason, "Compare with NOW() in CASE, FILTER or WHERE.")
     for number, (truth, found) in enumerate(now_cases(values, node, outside)):
         outputs = tuple(Output(ref.column, each) for ref, each in zip(columns.values(), found, strict=True))
-        part = joined(Project(Select(relation, truth), scope.fresh("case"), outputs), scope)
+        part = joined(Project(Select(relation, truth), scope.fresh(_CASE), outputs), scope)
         yield scope.copy_of(part, relation) if number else part
 
 

@@ -381,7 +381,11 @@ class Scope:
                     f"{name} does not exist, because there is no query {table.name!r}", where=place(table), hint=other
                 )
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
-            raise SqlError(f"there is no table {name!r}", where=place(table), hint=suggestion(name, known, "tables"))
+            nearest = suggestion(name, known, "tables")
+            own = table.find_ancestor(exp.CTE)
+            if own is not None and own.alias.lower() == name.lower():
+                nearest = f"Write WITH RECURSIVE {own.alias}: otherwise a query in WITH does not see its own name."
+            raise SqlError(f"there is no table {name!r}", where=place(table), hint=nearest)
         if self.context.view and (schema.start, schema.end) != (VALID_FROM, VALID_TO):
             hint = self.context.other()
             if hint is None and self.context.text is not None:

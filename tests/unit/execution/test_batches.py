@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from replayed import START, answers, replay_home
+from weft.execution import driver_reader
+from weft.execution.driver_reader import NOTHING
 from weft.execution.ticks import batches
 from weft.interruption import CancelToken, Stopped, cancellable_by, telling
+from weft.storage.temporal_sql import TemporalSql
 
 if TYPE_CHECKING:
     from weft.api import Weft
@@ -82,6 +86,24 @@ def test_batches_deliver_what_one_tick_delivers(tmp_path: Path, monkeypatch: pyt
         assert {name: answers(weft, name) for name in QUERIES} == wanted
         assert [each.partition(",")[2] for each in news] == [f" batch {n} of {PLANS}" for n in range(1, PLANS + 1)]
         assert len(weft.tick(now=START + 31 * DAY).reports) == 1, "a later tick is one tick"
+
+
+@pytest.mark.usefixtures("large")
+def test_the_batches_share_the_copy_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(NOTHING, large=1_000_000))
+    copied: list[str] = []
+    table = TemporalSql.table
+
+    def noted(self: TemporalSql, name: str, sql: str) -> int:
+        copied.extend([sql] if name == "copy of posts" else [])
+        return table(self, name, sql)
+
+    monkeypatch.setattr(TemporalSql, "table", noted)
+    with home(tmp_path / "home", "cats", "replies", "quiet") as weft:
+        assert ran(weft.tick(now=START + 30 * DAY)) == [{"cats"}, {"replies"}, {"quiet"}]
+        assert all(query.rows for query in weft.queries())
+    (sql,) = copied
+    assert "SELECT id, parent, ts, word FROM" in sql
 
 
 @pytest.mark.usefixtures("large")

@@ -9,7 +9,7 @@ the end. The caller holds the lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,12 +83,12 @@ def run_tick(
         writer.rechecks.run()
         died = writer.ticks.planned()
     if died is not None:
-        with _running(writer, session) as runner:
+        with _running(writer, session, {}) as runner:
             reports.append(_run(writer, runner, died, at, again=True))
     with phase(PLANNING):
         t = tick_instant(writer, t, at)
-        some = batches(writer, choice)
-    with _running(writer, session) as runner:  # the batches share what it has read
+        some, ahead = batches(writer, choice)
+    with _running(writer, session, ahead) as runner:  # the batches share what it has read
         for number, batch in enumerate(some, 1):
             if number > 1 and not writer.ticks.first_deliveries(batch):
                 continue  # an earlier batch ran these queries, because its queries read their results
@@ -104,10 +104,12 @@ def run_tick(
 
 
 @contextmanager
-def _running(writer: Writer, session: Callable[[], SparkSession]) -> Iterator[SparkRunner]:
+def _running(
+    writer: Writer, session: Callable[[], SparkSession], ahead: Mapping[str, Collection[str]]
+) -> Iterator[SparkRunner]:
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     state_store = StateStore(layout.states_folder(writer.path), writer.revisions.earliest)
-    runner = SparkRunner(session, writer.data, limits(writer), look_ups, state_store)
+    runner = SparkRunner(session, writer.data, limits(writer), look_ups, state_store, ahead)
     try:
         yield runner
     finally:

@@ -1,4 +1,4 @@
-"""Stop a command that runs in a server's process (``weft serve``).
+"""Stop a command that runs in a server's process (``weft serve``), and tell how far a command is.
 
 Ctrl-C raises an exception only in the main thread of a process. A command in a server's thread therefore checks its
 ``CancelToken`` at points where stopping leaves nothing incomplete. The command checks the token while it waits for a
@@ -60,6 +60,26 @@ def cancellable_by(cancel_token: CancelToken) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def telling(listener: Callable[[str], None]) -> Iterator[None]:
+    """During the ``with`` block, let ``tell`` in this thread call ``listener``."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(news: str) -> None:
+    """Tell whoever waits for the command in this thread how far the command is."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(news)
 
 
 def stop_here() -> None:

@@ -24,6 +24,11 @@ TAU: Final[ColumnElement[int | None]] = case(
 ).label("tau")
 """The ``tau`` of a query: its own, or that of its plan if it shares it (``sharing``)."""
 
+IS_FIRST: Final[ColumnElement[bool]] = and_(
+    ddl.queries.c.shared_since.is_(None), ddl.queries.c.tau.is_(None), ddl.queries.c.from_mode != "now"
+)
+"""The condition for queries whose next tick is a first delivery."""
+
 
 def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Split the items into batches of at most ``_AT_ONCE``."""
@@ -52,4 +57,8 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
         conditions.append(queries.query_id.in_(choice.query_ids))
     if choice.due_at is not None:
         conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
+    if choice.first_of is not None:
+        conditions.append(and_(IS_FIRST, queries.plan_id == choice.first_of))
+    if choice.but_first_of:
+        conditions.append(not_(and_(IS_FIRST, queries.plan_id.in_(choice.but_first_of))))
     return and_(*conditions)

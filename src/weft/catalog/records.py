@@ -357,10 +357,16 @@ class Choice:
 
     If ``query_ids`` is set, the tick runs only these queries.  If ``due_at`` is set, the tick runs only queries that
     must run at ``due_at``.  A query that runs before its due time gets the same answers (law 2).
+
+    A *first delivery* is the first tick of a query whose window begins at the start of time.  If ``first_of`` is set,
+    the tick runs only the first deliveries of this plan.  The tick runs no first delivery of a plan in
+    ``but_first_of``.
     """
 
     query_ids: tuple[int, ...] | None = None
     due_at: int | None = None
+    first_of: int | None = None
+    but_first_of: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

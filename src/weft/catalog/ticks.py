@@ -33,7 +33,7 @@ from weft.catalog.counting import count, settle_shared
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home_record import read_home, set_home
 from weft.catalog.queries import QUERY, parameters, query_record, read_below
-from weft.catalog.query_conditions import is_chosen, parts
+from weft.catalog.query_conditions import IS_FIRST, is_chosen, parts
 from weft.catalog.records import Choice, Count, Parameter, QueryRecord, SharedPlan, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
 from weft.catalog.sharing import OWN, SHARED, leave, share
@@ -67,7 +67,7 @@ class Ticks:
                 insert(ddl.ticks).values(t=t, state="planned", token=self._database.token, planned_at=at),
             )
             query, plans = ddl.queries.c, ddl.plans.c
-            if choice.query_ids is None:
+            if choice.query_ids is None and choice.first_of is None:
                 shared = select(literal(key), plans.plan_id, plans.tau).where(SHARED)
                 connection.execute(insert(ddl.tick_plans).from_select(["tick_id", "plan_id", "tau"], shared))
             else:
@@ -79,6 +79,12 @@ class Ticks:
             if home.t0 is None:
                 set_home(connection, t0=t)
             return _read_tick(connection, key)
+
+    def first_deliveries(self, choice: Choice) -> tuple[int, ...]:
+        """Return the plans of the chosen queries whose next tick is a first delivery, in the order of their strata."""
+        query = ddl.queries.c
+        plans = select(query.plan_id).where(is_chosen(choice), IS_FIRST).group_by(query.plan_id)
+        return tuple(row[0] for row in self._database.rows(plans.order_by(func.min(query.stratum), query.plan_id)))
 
     def members(self, tick_id: int, without: Collection[int] = ()) -> tuple[tuple[QueryRecord, int | None], ...]:
         """Return (query, tau before the tick) for each query of a tick, ordered by ID.  Omit removed queries.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli import terminal
 from weft.instants import format_instant, value_text
-from weft.interruption import stop_here
+from weft.interruption import stop_here, telling
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
 from weft.printable import size as size
@@ -214,7 +214,12 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda text: None
         return
     with err.status(lines(text)) as status:
-        yield lambda news: status.update(lines(news))
+
+        def update(news: str) -> None:
+            status.update(lines(news))
+
+        with telling(update):
+            yield update
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:

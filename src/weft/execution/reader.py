@@ -8,7 +8,7 @@ NULL in this file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -155,6 +155,7 @@ class Reader:
     opened: ExitStack = field(default_factory=ExitStack)
     """The DuckDB connections that are open until ``release``."""
     whole_opened: list[WholeTables] = field(default_factory=list)
+    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
     """The whole tables, if a computation has read any. Readers of the same versions share them."""
 
     @property
@@ -277,7 +278,7 @@ class Reader:
     def whole_tables(self) -> Iterator[WholeTables]:
         """Yield the tables that DuckDB reads whole. An enclosing ``time_limit`` interrupts its statements."""
         if not self.whole_opened:
-            self.whole_opened.append(WholeTables(self.opened.enter_context(temporal_sql())))
+            self.whole_opened.append(WholeTables(self.opened.enter_context(temporal_sql()), self.ahead))
         with interrupted_in_time(self.whole_opened[0].sql.connection):
             yield self.whole_opened[0]
 

@@ -6,7 +6,7 @@ again with a reader of another JVM.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -178,13 +178,17 @@ def on_spark(
 
 @dataclass
 class SparkRunner:
-    """A runner for the computations of a tick, with the home's session and a reader over the tick's tables."""
+    """A runner for the computations of a tick, with the home's session and a reader over the tick's tables.
+
+    ``ahead`` has the columns, by table, that this tick and those after it read whole (``WholeTables``).
+    """
 
     session: Callable[[], SparkSession]
     data: Store
     limits: Limits
     look_ups: LookUps | None = None
     state_store: StateStore | None = None
+    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
     _reader: Reader | None = field(default=None, init=False)
     _small: bool = field(default=False, init=False)
 
@@ -198,6 +202,7 @@ class SparkRunner:
                 look_ups=self.look_ups,
                 state_store=self.state_store,
                 deepest=self.limits.depth,
+                ahead=self.ahead,
             )
         else:
             self._reader = self._reader.advanced(tables)

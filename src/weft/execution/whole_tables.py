@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,9 +25,13 @@ class WholeTables:
 
     The columns that SQL reads are copied into tables of DuckDB. What its memory does not hold is on disk. DuckDB knows
     nothing about the rows of files. It would join them by any condition, such as an order of instants.
+
+    A view that needs a column which is not copied copies the table again. ``ahead`` has the columns, by table, that are
+    copied at first.
     """
 
     sql: TemporalSql
+    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
     copied: dict[str, set[str]] = field(default_factory=dict)
 
     def view(self, view: str, table: TableSchema, files: Sequence[DataFile], columns: Collection[str]) -> None:
@@ -37,7 +41,7 @@ class WholeTables:
         """
         name, wanted = table.name, {table.start, *columns}
         if not wanted <= self.copied.get(name, set()):
-            wanted |= self.copied.get(name, set())
+            wanted |= self.copied.get(name, set()).union(self.ahead.get(name, ()))
             self.sql.stored(f"files of {name}", files, table)
             read = ", ".join(map(quoted, sorted(wanted)))
             self.sql.table(f"{_COPY} {name}", f"SELECT {read} FROM {quoted(f'files of {name}')}")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Ticked(Brief):
     """The reports of one call of ``tick``, and the answers that this call delivered to channels.
 
-    The report of an interrupted earlier tick comes first. If another process was delivering, ``delivered`` is None, and
+    The report of an interrupted earlier tick comes first. If first deliveries are large, each of their batches has a
+    report of its own. If another process was delivering, ``delivered`` is None, and
     the other process also delivers the new answers.
     """
 

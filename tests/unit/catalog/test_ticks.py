@@ -138,6 +138,26 @@ def test_the_last_first_instant_never_falls(writer: Writer) -> None:
         assert writer.queries.by_id(kept).last_first_at == greatest
 
 
+def test_first_deliveries_are_chosen_by_their_plans(writer: Writer) -> None:
+    a, b, other = install(writer, "a"), install(writer, "b"), install(writer, "c", "other")
+    first, second = a.plan_id, other.plan_id
+    assert writer.ticks.first_deliveries(Choice()) == (first, second)
+
+    def ticked(choice: Choice) -> list[int]:
+        tick = writer.ticks.plan(10, choice, 0)
+        ran = [query.query_id for query, _ in writer.ticks.members(tick.tick_id)]
+        writer.ticks.commit(tick.tick_id, {key: Count(0, None, None, 10, None) for key in ran}, [], 0)
+        return ran
+
+    assert ticked(Choice((a.query_id,))) == [a.query_id]
+    assert writer.ticks.first_deliveries(Choice()) == (first, second)
+    assert ticked(Choice(but_first_of=(first,))) == [a.query_id, other.query_id], "a has a tau"
+    assert writer.ticks.first_deliveries(Choice()) == (first,)
+    assert ticked(Choice((other.query_id,), first_of=first)) == []
+    assert ticked(Choice(first_of=first)) == [b.query_id]
+    assert writer.ticks.first_deliveries(Choice()) == ()
+
+
 def test_a_dead_tick_is_found_with_its_logged_clock(writer: Writer, tmp_path: Path, opened: Opened) -> None:
     a = install(writer, "a").query_id
     tick = writer.ticks.plan(100, Choice((a,)), 7)

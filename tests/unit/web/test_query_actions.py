@@ -11,7 +11,7 @@ from shown_pages import assert_safe, field, sent
 from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import Conflict, NotFound
-from weft.interruption import stop_here
+from weft.interruption import stop_here, tell
 from weft.web.jobs import Go, Job, Jobs, Outcome
 
 
@@ -112,6 +112,18 @@ def test_a_long_job_has_a_page_and_is_cancelled(browser: TestClient, filled: Wef
     ended = sent(browser, f"/jobs/{job.job_id}/cancel", shown)
     assert "Cancelled: count sheep." in ended
     assert job.state == "cancelled"
+
+
+def test_a_job_shows_what_its_work_tells(jobs: Jobs) -> None:
+    """The work of an operation of the HTTP API does not know its job."""
+
+    def work(job: Job) -> Outcome:
+        tell("batch 2 of 5")
+        return Go("/")
+
+    job = jobs.start("tick", "anna", "/", work)
+    assert job.wait(10)
+    assert job.said == "batch 2 of 5"
 
 
 def test_a_job_belongs_to_its_person(jobs: Jobs) -> None:

@@ -9,7 +9,8 @@ the end. The caller holds the lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.arrangement.state_store import StateStore
@@ -27,6 +28,7 @@ from weft.execution.spark_runner import SparkRunner, limits
 from weft.execution.synopsis.discarding import discard_taken_in
 from weft.execution.synopsis.standing import TickSynopses, written_after
 from weft.execution.synopsis.taking_in import SynopsisMember
+from weft.execution.ticks.batches import batches
 from weft.execution.ticks.strata import WindowStarts, member, strata
 from weft.execution.ticks.stratum import extend
 from weft.execution.ticks.tick_report import TickReport, TickRun, commit_tick
@@ -34,6 +36,7 @@ from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.faults import FAULTS
 from weft.instants import MIN_INSTANT
+from weft.interruption import stop_here, tell
 from weft.planning.stored_synopsis import is_synopsis
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_undamaged
@@ -69,7 +72,8 @@ def run_tick(
     """Finish an interrupted tick. Advance the chosen queries, and the queries that they read, to ``t``.
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
-    only if a query must be computed. Return the report of each tick. Raise ClockError for a ``t`` that the clock does
+    only if a query must be computed. Large first deliveries are ticks of their own (``batches``). Return the report of
+    each tick. Raise ClockError for a ``t`` that the clock does
     not allow. Raise StorageError for a damaged store, and ExecutionError if Spark fails.
     """
     limits(writer)  # refuses invalid limits before anything is planned
@@ -79,13 +83,37 @@ def run_tick(
         writer.rechecks.run()
         died = writer.ticks.planned()
     if died is not None:
-        reports.append(_run(writer, session, died, at, again=True))
+        with _running(writer, session, {}) as runner:
+            reports.append(_run(writer, runner, died, at, again=True))
     with phase(PLANNING):
-        planned = writer.ticks.plan(tick_instant(writer, t, at), choice, at)
-    failpoint("tick.planned")
-    reports.append(_run(writer, session, planned, at, again=False))
+        t = tick_instant(writer, t, at)
+        some, ahead = batches(writer, choice)
+    with _running(writer, session, ahead) as runner:  # the batches share what it has read
+        for number, batch in enumerate(some, 1):
+            if number > 1 and not writer.ticks.first_deliveries(batch):
+                continue  # an earlier batch ran these queries, because its queries read their results
+            if len(some) > 1:
+                tell(f"ticking, batch {number} of {len(some)}")
+                stop_here()
+            with phase(PLANNING):
+                planned = writer.ticks.plan(t, batch, at)
+            failpoint("tick.planned")
+            reports.append(_run(writer, runner, planned, at, again=False))
     discard_taken_in(writer, planned.tick_id, at)
     return tuple(reports)
+
+
+@contextmanager
+def _running(
+    writer: Writer, session: Callable[[], SparkSession], ahead: Mapping[str, Collection[str]]
+) -> Iterator[SparkRunner]:
+    look_ups = LookUps(layout.arrangements_folder(writer.path))
+    state_store = StateStore(layout.states_folder(writer.path), writer.revisions.earliest)
+    runner = SparkRunner(session, writer.data, limits(writer), look_ups, state_store, ahead)
+    try:
+        yield runner
+    finally:
+        runner.release()
 
 
 def settle_tick(writer: Writer, at: int, session: Callable[[], SparkSession]) -> TickReport | None:
@@ -108,7 +136,7 @@ def settle_tick(writer: Writer, at: int, session: Callable[[], SparkSession]) ->
     if not outputs.stored:
         writer.ticks.abandon(died.tick_id)
         return None
-    return _run(writer, session, died, at, again=True, ending=True)
+    return _run(writer, session, died, at, again=True)
 
 
 def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
@@ -136,14 +164,10 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
 
 
 def _run(
-    writer: Writer,
-    session: Callable[[], SparkSession],
-    tick: TickRecord,
-    at: int,
-    *,
-    again: bool,
-    ending: bool = False,
+    writer: Writer, by: SparkRunner | Callable[[], SparkSession], tick: TickRecord, at: int, *, again: bool
 ) -> TickReport:
+    """Without a runner, the tick computes nothing but synopses."""
+    runner, session = (by, by.session) if isinstance(by, SparkRunner) else (None, by)
     with phase(PLANNING):
         found = crowds_of(writer, tick)
         crowds = [crowd for crowd, _ in found]
@@ -153,23 +177,16 @@ def _run(
     lower = {query.query_id: query for query in writer.queries.by_ids(read)}
     reached = {key: query.tau for key, query in lower.items()} | taus
     outputs = Outputs(writer, tick.tick_id, again)
-    look_ups = LookUps(layout.arrangements_folder(writer.path))
-    state_store = StateStore(layout.states_folder(writer.path), writer.revisions.earliest)
-    runner = None if ending else SparkRunner(session, writer.data, limits(writer), look_ups, state_store)
     run = TickRun(writer, runner, at, tick, outputs, relations(writer, read), lower, reached)
     run.plans |= {crowd.plan_id: plan for crowd, plan in found}
     since = WindowStarts(writer, run.plans, run.lower, taus).since
-    try:
-        in_strata = dict(strata(_compile(run, queries)))
-        for number, in_stratum in sorted({**({0: ()} if crowds else {}), **in_strata}.items()):
-            by_id = {query.query_id: query for query in in_stratum}
-            going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
-            _run_synopses(run, session, [each for each in going if each.query.plan_id in run.synopses])
-            own = [each for each in going if each.query.plan_id not in run.synopses]
-            _run_stratum(run, number, own, () if number else crowds)
-    finally:
-        if runner is not None:
-            runner.release()
+    in_strata = dict(strata(_compile(run, queries)))
+    for number, in_stratum in sorted({**({0: ()} if crowds else {}), **in_strata}.items()):
+        by_id = {query.query_id: query for query in in_stratum}
+        going = _each(run, by_id, lambda q: member(q, since(q), tick.t, run.lower, run.reached))
+        _run_synopses(run, session, [each for each in going if each.query.plan_id in run.synopses])
+        own = [each for each in going if each.query.plan_id not in run.synopses]
+        _run_stratum(run, number, own, () if number else crowds)
     return commit_tick(run)
 
 

@@ -294,7 +294,7 @@ queries: Final = Table(
     # Not for polls, whose index has more: their statements do not have its condition.
     _partial("queries_by_state", "state", "user", where="state <> 'removed'"),
     _partial("queries_removed", "state", "query_id", where="state = 'removed'"),
-    _partial("queries_by_user", "user", "folded", where="state <> 'removed'"),
+    _partial("queries_by_user", "user", "folded", "state", where="state <> 'removed'"),
     # The sum of the answers does not read the queries without answers, which a tick changes without this index.
     _partial("queries_answered", "next_ordinal", where="next_ordinal > 1 AND state <> 'removed'"),
     _partial("queries_news_by_user", "user", "last_first_at", "query_id", where="last_first_at IS NOT NULL"),

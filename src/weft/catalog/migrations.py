@@ -123,7 +123,7 @@ _SHARED: Final = (
 
 _COUNTED: Final = (
     "DROP INDEX queries_by_user",
-    """CREATE INDEX queries_by_user ON queries ("user", folded) WHERE state <> 'removed'""",
+    """CREATE INDEX queries_by_user ON queries ("user", folded, state) WHERE state <> 'removed'""",
     """CREATE INDEX queries_by_state ON queries (state, "user") WHERE state <> 'removed'""",
     "CREATE INDEX queries_removed ON queries (state, query_id) WHERE state = 'removed'",
     "CREATE INDEX queries_answered ON queries (next_ordinal) WHERE next_ordinal > 1 AND state <> 'removed'",

@@ -194,7 +194,7 @@ class Subscriptions:
         )
         if owner is not None:
             failed = failed.where(
-                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner))
+                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner, ddl.LIVE))
             )
         some = failed.order_by(subscriptions.sub_id).limit(limit)
         return self._with_queries(subscriptions.sub_id.in_(some))

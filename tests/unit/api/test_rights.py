@@ -455,7 +455,7 @@ def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
             bo.quarantined_bytes(missing)
     home.accounts.grant("bo", "load", "secret")
     assert bo.quarantined() == home.quarantined()
-    assert bo.quarantined_bytes(key) == home.quarantined_bytes(key) == b"no number"
+    assert bo.quarantined_bytes(key) == home.quarantined_bytes(key) == b"no number\n"
     assert bo.quarantined_bytes(key, 2) == b"no"
 
 

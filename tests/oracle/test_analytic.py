@@ -83,6 +83,8 @@ KEPT: Final = (
         ),
     ),
     "SELECT COUNT(*) AS c0 FROM (SELECT DISTINCT * FROM u) AS b FULL JOIN m AS c ON c.n = b.k GROUP BY c.ts",
+    "SELECT c.n AS c0, COUNT(*) AS c1 FROM r AS c WHERE c.ts - INTERVAL 1 MICROSECOND * c.k = NOW() - INTERVAL 1 "
+    "MICROSECOND * c.k OR NOW() >= c.ts - INTERVAL 2 MICROSECONDS GROUP BY c.n",
     "SELECT COUNT(*) AS c0 FROM u AS b WHERE NOW() IN (b.ts, b.d) GROUP BY b.x",
     "SELECT COUNT(*) AS c0 FROM u AS b WHERE NOW() <=> b.ts GROUP BY b.x",
     "SELECT a.n AS c0 FROM r AS a UNION SELECT DISTINCT c.n AS c0 FROM m AS c ORDER BY c0 NULLS FIRST LIMIT 1",

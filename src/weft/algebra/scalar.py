@@ -227,7 +227,10 @@ def mentions_now(scalar: Scalar) -> bool:
 
 @dataclass(frozen=True)
 class Shifted:
-    """An instant in the form ``base`` + ``micros`` + Σ count · interval."""
+    """An instant in the form ``base`` + ``micros`` + Σ count · interval.
+
+    An interval with columns occurs even if its count is 0: the instant is NULL if the interval is.
+    """
 
     base: Scalar
     micros: int
@@ -249,4 +252,5 @@ def shifted(instant: Scalar) -> Shifted:
             micros += sign * amount.value
         else:
             intervals[amount] += sign
-    return Shifted(instant, micros, tuple((k, n) for k, n in intervals.items() if n))
+    kept = ((k, n) for k, n in intervals.items() if n or not isinstance(k, (Literal, Param)))
+    return Shifted(instant, micros, tuple(kept))

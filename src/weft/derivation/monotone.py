@@ -21,8 +21,8 @@ from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.event import INSTANT, Driver, Event, Instant
-from weft.algebra.relation import block, sources
-from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest, shifted
+from weft.algebra.relation import TRUE, block, sources
+from weft.algebra.scalar import TICK_END, TIME_START, ColumnRef, Scalar, call, greatest
 from weft.algebra.traverse import scans
 from weft.derivation.incremental import ANSWER
 from weft.derivation.merge import blocks
@@ -187,7 +187,7 @@ def _latest(instants: list[Scalar], never_null: frozenset[ColumnRef]) -> list[Sc
         instants = [instant for instant in instants if instant != TIME_START]  # no row begins before t0
     for index, instant in enumerate(instants):
         others = latest + instants[index + 1 :]
-        if not any(_never_before(instant, other) and shifted(other).base in never_null for other in others):
+        if not any(_never_before(instant, other) and present(other, never_null) == TRUE for other in others):
             latest.append(instant)
     return latest
 

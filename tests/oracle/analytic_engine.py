@@ -27,8 +27,14 @@ PROBED = (LAST, 4)
 """Instants that tell whether a text has answers."""
 COLUMNS = "k INT, n INT, x VARCHAR, d TIMESTAMP, f BOOLEAN, ts TIMESTAMP, te TIMESTAMP"
 
-EXPLODED = re.compile(r"LATERAL EXPLODE(_OUTER)?\((SPLIT\([^()]*\))\) AS (\w+)\((\w+)\)")
+EXPLODED = re.compile(r"LATERAL EXPLODE(_OUTER)?\((SPLIT\((?:[^()]|\([^()]*\))*\))\) AS (\w+)\((\w+)\)")
+MOST = 300_000
+"""Characters of a statement that is not tried: DuckDB plans a longer one for minutes."""
 ARRAYS = {"STRING": "VARCHAR", "INT": "INTEGER", "BIGINT": "BIGINT"}
+
+
+class TooLong(Exception):
+    """A statement that is not tried."""
 
 
 class Prepared(DuckDb):
@@ -97,6 +103,9 @@ class Prepared(DuckDb):
         return f"({rows} AND ts <= {self.now} AND (te IS NULL OR {self.now} < te))"
 
     def table(self, name: str, text: str) -> int:
+        """Raises TooLong for a statement of more than ``MOST`` characters."""
+        if len(text) > MOST:
+            raise TooLong(f"{len(text):,} characters")
         self.characters += len(text)
         return super().table(name, text)
 

@@ -272,7 +272,11 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool, ma
         spelled = _ordered(function, [f"r.{each}" for each in order])
         rank = windows.Rank(function.function.upper(), order, spelled, most)
         return windows.topmost(sweep, rows, width, partition, rank, many=many)
-    places = iter(f"r.w{number}" for number in range(1, values + 1))
+    named: dict[Scalar, str] = {}
+    for number, value in enumerate(_window_values(operator), 1):
+        named.setdefault(value, f"r.w{number}")
+    # An engine sorts once for functions with the same ORDER BY, so that equal rows have one order.
+    places = iter(named[value] for value in _window_values(operator))
     functions = [
         window_function(each, [next(places) for _ in each.args], [next(places) for _ in each.order])
         for each in operator.functions

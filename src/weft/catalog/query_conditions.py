@@ -69,7 +69,7 @@ def is_chosen(choice: Choice) -> ColumnElement[bool]:
     if choice.due_at is not None:
         conditions.append(or_(queries.next_run.is_(None), queries.next_run <= choice.due_at))
     if choice.first_of is not None:
-        conditions.append(and_(IS_FIRST, queries.plan_id == choice.first_of))
+        conditions.append(and_(IS_FIRST, queries.plan_id.in_(choice.first_of)))
     if choice.but_first_of:
         conditions.append(not_(and_(IS_FIRST, queries.plan_id.in_(choice.but_first_of))))
     return and_(*conditions)

@@ -359,13 +359,13 @@ class Choice:
     must run at ``due_at``.  A query that runs before its due time gets the same answers (law 2).
 
     A *first delivery* is the first tick of a query whose window begins at the start of time.  If ``first_of`` is set,
-    the tick runs only the first deliveries of this plan.  The tick runs no first delivery of a plan in
+    the tick runs only the first deliveries of these plans.  The tick runs no first delivery of a plan in
     ``but_first_of``.
     """
 
     query_ids: tuple[int, ...] | None = None
     due_at: int | None = None
-    first_of: int | None = None
+    first_of: tuple[int, ...] | None = None
     but_first_of: tuple[int, ...] = ()
 
 

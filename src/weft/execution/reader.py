@@ -155,8 +155,9 @@ class Reader:
     opened: ExitStack = field(default_factory=ExitStack)
     """The DuckDB connections that are open until ``release``."""
     whole_opened: list[WholeTables] = field(default_factory=list)
-    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
     """The whole tables, if a computation has read any. Readers of the same versions share them."""
+    ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """The columns, by table, that the whole tables copy at first (``WholeTables``)."""
 
     @property
     def spark(self) -> SparkSession:

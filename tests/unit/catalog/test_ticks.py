@@ -153,8 +153,8 @@ def test_first_deliveries_are_chosen_by_their_plans(writer: Writer) -> None:
     assert writer.ticks.first_deliveries(Choice()) == (first, second)
     assert ticked(Choice(but_first_of=(first,))) == [a.query_id, other.query_id], "a has a tau"
     assert writer.ticks.first_deliveries(Choice()) == (first,)
-    assert ticked(Choice((other.query_id,), first_of=first)) == []
-    assert ticked(Choice(first_of=first)) == [b.query_id]
+    assert ticked(Choice((other.query_id,), first_of=(first,))) == []
+    assert ticked(Choice(first_of=(first,))) == [b.query_id]
     assert writer.ticks.first_deliveries(Choice()) == ()
 
 

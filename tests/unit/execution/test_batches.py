@@ -107,6 +107,19 @@ def test_the_batches_share_the_copy_of_a_table(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("large")
+def test_many_plans_share_a_bounded_number_of_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch costs a tick and a commit, so the cost of a first tick does not follow the number of plans alone."""
+    monkeypatch.setattr(batches, "MOST_BATCHES", 2)
+    with home(tmp_path / "several", "cats", "dogs", "replies", "quiet", "words") as weft:
+        assert ran(weft.tick(now=START + 30 * DAY)) == [{"cats", "dogs", "replies"}, {"quiet", "words"}]
+        found = {query.name: answers(weft, query.name) for query in weft.queries()}
+    monkeypatch.setattr(batches, "ROWS_OF_A_BATCH", 1_000_000)
+    with home(tmp_path / "one", *found) as weft:
+        assert len(weft.tick(now=START + 30 * DAY).reports) == 1
+        assert {name: answers(weft, name) for name in found} == found
+
+
+@pytest.mark.usefixtures("large")
 def test_news_of_other_queries_come_with_the_first_batch(tmp_path: Path) -> None:
     with home(tmp_path / "home", "replies", "words") as weft:
         weft.tick(now=START + 8 * DAY)

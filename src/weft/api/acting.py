@@ -98,7 +98,12 @@ def quarantine_ids(seen: Seen, ids: Collection[int] | None) -> Collection[int]:
     own = {each.quarantine_id for each in open_records if seen.has_table(each.table_id, Right.LOAD)}
     missing = sorted(set(ids or ()) - own)
     if missing:
-        raise NotFound(
-            f"the quarantine has no open record {missing[0]}", hint="List the open records with `weft quarantine list`."
-        )
+        raise no_record(missing[0])
     return own if ids is None else ids
+
+
+def no_record(quarantine_id: int) -> NotFound:
+    """Return the error for a record that is not in quarantine, or that the principal may not see."""
+    return NotFound(
+        f"the quarantine has no open record {quarantine_id}", hint="List the open records with `weft quarantine list`."
+    )

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, get_args
 
+from weft.api.acting import no_record
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.outbox import ListedMessage, OutboxEntry
@@ -79,7 +80,7 @@ class Browsing(WeftMethods):
         with ExitStack() as reported:
             for each in readable:
                 reported.enter_context(catalog.queries.purge_reported(each.query_id))
-            return read_latest(catalog.data, readable, limit)
+            return read_latest(catalog.data, readable, limit, catalog.ticks.with_answers)
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
@@ -109,7 +110,8 @@ class Browsing(WeftMethods):
 
         catalog, query = self.opened.catalog, self.opened.seen().query(self.query(query_id).name)
         with catalog.queries.purge_reported(query_id):
-            found = next(read_rows(catalog.data, query, ordinal - 1, 1), None) if ordinal > 0 else None
+            rows = read_rows(catalog.data, query, ordinal - 1, 1, catalog.ticks.with_answers)
+            found = next(rows, None) if ordinal > 0 else None
         if found is None:
             raise NotFound(f"{query.name} has no answer {ordinal:,}", hint=f"Its last answer is {query.rows:,}.")
         is_own = bool(self.opened.seen().among([query], Right.OWN))
@@ -132,6 +134,21 @@ class Browsing(WeftMethods):
             seen.require(Right.ADMIN)
         table_id = None if table is None else catalog.tables.named(table).table_id
         return catalog.quarantine.page(table_id, after, limit)
+
+    @requires(Right.LOAD)
+    def quarantined_bytes(self, quarantine_id: int, longest: int | None = None) -> bytes:
+        """Return the bytes of an unresolved record in quarantine, at most the first ``longest``.
+
+        Raise NotFound for a record of a table that the principal may not load, and StorageError if the bytes are
+        damaged.
+        """
+        from weft.extraction.quarantine import quarantined_bytes
+
+        seen = self.opened.seen()
+        found = next(iter(seen.catalog.quarantine.page(None, quarantine_id - 1, 1)), None)
+        if found is None or found.quarantine_id != quarantine_id or not seen.has_table(found.table_id, Right.LOAD):
+            raise no_record(quarantine_id)
+        return quarantined_bytes(seen.catalog.data, found)[:longest]
 
     @requires(Right.READ)
     def quarantine_counts(self) -> Mapping[int, int]:

@@ -14,6 +14,7 @@ from weft.algebra.relation import Key, compared
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
+from weft.catalog.ticks import Ticks
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.printable import counted
 from weft.store import Store
@@ -50,6 +51,7 @@ class Results(Tabular):
         self,
         data: Store,
         queries: Queries,
+        ticks: Ticks,
         query: QueryRecord,
         after: int | None,
         limit: int | None,
@@ -58,6 +60,7 @@ class Results(Tabular):
         self.query = query
         self._data = data
         self._queries = queries
+        self._ticks = ticks
         self._after = max(after or 0, 0)
         self._by_ordinal = after is not None
         self._limit = limit
@@ -76,7 +79,7 @@ class Results(Tabular):
         from weft.storage.ledger import read_rows
 
         if not self.order:
-            return read_rows(self._data, self.query, self._after, self._limit)
+            return read_rows(self._data, self.query, self._after, self._limit, self._ticks.with_answers)
 
         return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
 

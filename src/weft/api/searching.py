@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.api.requirements import requires
@@ -26,6 +28,8 @@ _SECONDS: Final = 1.0
 """The time for which a search reads answers that are not in the index yet."""
 _FEW: Final = 5_000
 """The number of answers that a search indexes at once if there is no index."""
+_adding: Final[dict[Path, threading.Lock]] = {}
+"""The lock of the thread that adds answers to the index in a folder.  Several would add the same ones."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +109,24 @@ class Searching(WeftMethods):
 def _catch_up(home: OpenHome, index: WordIndex, *, quickly: bool) -> bool:
     """Index the answers of later versions of the ledger.  Return whether the index has all answers.
 
-    With ``quickly``, stop after a second, and read no large ledger for the first time.
+    With ``quickly``, stop after a second, read no large ledger for the first time, and do not wait for a thread that
+    adds answers.
     """
     from weft.storage.table import Table
 
     ledger = Table(home.catalog.data / layout.LEDGER)
     if not ledger.exists():
         return True
+    lock = _adding.setdefault(index.folder, threading.Lock())
+    if not lock.acquire(blocking=not quickly):
+        return False
+    try:
+        return _add(ledger, index, quickly=quickly)
+    finally:
+        lock.release()
+
+
+def _add(ledger: Table, index: WordIndex, *, quickly: bool) -> bool:
     snapshot, covered = ledger.snapshot(), index.version()
     if 0 <= covered < snapshot.version and _are_gone(ledger, covered, snapshot.version):
         index.begin_again()

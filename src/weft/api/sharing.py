@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from weft.api.arguments import digest_times, length
@@ -67,9 +67,14 @@ class Sharing(AccountMethods):
         return self.opened.catalog.marks.unread(self._own_id(), readable)
 
     @requires(Right.READ)
-    def read_ordinals(self, query_id: int, first: int, last: int) -> frozenset[int]:
-        """Return the ordinals from ``first`` to ``last`` of the answers that the user has read."""
-        return self.opened.catalog.marks.is_read(self._own_id(), self._query(query_id).query_id, first, last)
+    def read_ordinals(self, spans: Mapping[int, tuple[int, int]]) -> dict[int, frozenset[int]]:
+        """Return the ordinals of the answers that the user has read, by the ID of the query.
+
+        ``spans`` maps the IDs of queries to their first and last ordinals of interest.  Queries that the user may not
+        read are left out.
+        """
+        readable = {each.query_id: spans[each.query_id] for each in self._readable(spans)}
+        return self.opened.catalog.marks.is_read(self._own_id(), readable)
 
     @requires(Right.READ)
     def mark_read(self, query_id: int, ordinals: Collection[int] | None = None) -> None:

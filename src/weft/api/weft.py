@@ -346,7 +346,8 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         """
         catalog = self.opened.catalog
         query = self.opened.seen().query(name)
-        return Results(catalog.data, catalog.queries, query, after, limit, lambda: self.opened.session())
+        given = (catalog.data, catalog.queries, catalog.ticks, query, after, limit)
+        return Results(*given, lambda: self.opened.session())
 
     @requires(Right.OWN, query="name")
     def pause(self, name: str) -> QueryRecord:

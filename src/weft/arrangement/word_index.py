@@ -54,7 +54,7 @@ class WordIndex:
     """The index in a folder.  Threads and processes may share it.  Damage raises ArrangementDamaged."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def version(self) -> int:
         """Return the last version of the ledger whose answers are in the index, or -1."""
@@ -124,15 +124,15 @@ class WordIndex:
 
     def begin_again(self) -> None:
         """Delete the index, because answers are gone from the ledger or the index is damaged."""
-        for file in self._folder.glob(f"{_FILE}*"):
+        for file in self.folder.glob(f"{_FILE}*"):
             file.unlink(missing_ok=True)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        path = self._folder / _FILE
+        path = self.folder / _FILE
         connection: sqlite3.Connection | None = None
         try:
-            make_folder(self._folder)
+            make_folder(self.folder)
             make_file(path)
             connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
             if connection.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:

@@ -17,13 +17,19 @@ from sqlalchemy import (
     MetaData,
     Table,
     UniqueConstraint,
+    and_,
+    func,
+    literal_column,
+    or_,
     text,
 )
 from sqlalchemy import Text as AnyText
 
+from weft.planning.stored_synopsis import MARK
+
 FIRST_FORMAT: Final = 100
 """The format number of the first release.  Weft refuses the lower formats, which no release wrote."""
-FORMAT: Final = 102
+FORMAT: Final = 103
 """The format number of these tables.  Weft migrates homes of older formats and refuses those of newer formats."""
 
 metadata: Final = MetaData()
@@ -239,6 +245,12 @@ plans: Final = Table(
     sqlite_autoincrement=True,
 )
 
+SYNOPSIS: Final = func.substr(plans.c.body, literal_column("1"), literal_column(str(len(MARK)))) == literal_column(
+    f"'{MARK}'"
+)
+"""The condition for the plans of synopses."""
+Index("plans_of_synopses", plans.c.plan_id, sqlite_where=SYNOPSIS)
+
 READING: Final = "reads <> '[]'"
 """An SQL condition that selects queries over the results of other queries."""
 DEFINED: Final = "definitions <> '[]'"
@@ -279,7 +291,13 @@ queries: Final = Table(
     # A new query can use the name of a removed query.
     _partial("queries_live_name", "folded", where="state <> 'removed'", unique=True),
     Index("queries_by_plan", "plan_id", "state"),
-    Index("queries_by_user", "user", "query_id"),
+    # Not for polls, whose index has more: their statements do not have its condition.
+    _partial("queries_by_state", "state", "user", where="state <> 'removed'"),
+    _partial("queries_removed", "state", "query_id", where="state = 'removed'"),
+    _partial("queries_by_user", "user", "folded", "state", where="state <> 'removed'"),
+    # The sum of the answers does not read the queries without answers, which a tick changes without this index.
+    _partial("queries_answered", "next_ordinal", where="next_ordinal > 1 AND state <> 'removed'"),
+    _partial("queries_news_by_user", "user", "last_first_at", "query_id", where="last_first_at IS NOT NULL"),
     _partial("queries_news", "last_first_at", "query_id", where="last_first_at IS NOT NULL"),
     _partial("queries_reading", "query_id", where=READING),
     _partial("queries_defined", "query_id", where=DEFINED),
@@ -290,6 +308,9 @@ queries: Final = Table(
     _partial("queries_shared", "plan_id", "query_id", where="shared_since IS NOT NULL"),
     sqlite_autoincrement=True,
 )
+
+LIVE: Final = queries.c.state != literal_column("'removed'")
+"""The condition for installed queries, as the indexes state it: PostgreSQL compares no parameter with their texts."""
 
 replaced: Final = Table(
     "replaced",
@@ -328,7 +349,11 @@ tick_queries: Final = Table(
     Column("reason", Text),
     Column("until", BigInteger),
     Index("tick_queries_by_query", "query_id", "tick_id"),
+    _partial("tick_queries_gained", "query_id", "tick_id", where="rows > 0"),
 )
+
+GAINED: Final = tick_queries.c.rows > literal_column("0")
+"""The condition for the outcomes with new answers."""
 
 tick_plans: Final = Table(
     "tick_plans",
@@ -389,10 +414,30 @@ subscriptions: Final = Table(
     Column("digest", Text),
     Column("zone", Text),
     Column("digest_at", BigInteger),
+    # Whether the query has answers after ``delivered``.
+    Column("behind", Integer, nullable=False, server_default="0"),
     UniqueConstraint("query_id", "channel"),
     Index("subscriptions_by_channel", "channel"),
+    _partial("subscriptions_kept", "query_id", where="state IN ('active', 'parked')"),
+    _partial("subscriptions_behind", "behind", "query_id", where="behind = 1"),
     sqlite_autoincrement=True,
 )
+
+KEPT: Final = subscriptions.c.state.in_((literal_column("'active'"), literal_column("'parked'")))
+"""The condition for subscriptions that have not ended, to count them."""
+BEHIND: Final = subscriptions.c.behind == literal_column("1")
+"""The condition for subscriptions whose query has answers that were not delivered."""
+UNWELL: Final = and_(
+    subscriptions.c.state != literal_column("'ended'"),
+    or_(
+        subscriptions.c.last_error.is_not(None),
+        subscriptions.c.attempts > literal_column("0"),
+        subscriptions.c.muted == literal_column("1"),
+        subscriptions.c.state == literal_column("'parked'"),
+    ),
+)
+"""The condition for subscriptions that failed, are parked, or are muted."""
+Index("subscriptions_unwell", subscriptions.c.query_id, sqlite_where=UNWELL)
 
 outbox: Final = Table(
     "outbox",
@@ -413,6 +458,9 @@ outbox: Final = Table(
     Index("outbox_by_subscription", "sub_id", "entry_id"),
     sqlite_autoincrement=True,
 )
+
+UNSENT: Final = outbox.c.state.not_in((literal_column("'sent'"), literal_column("'withdrawn'")))
+"""The condition for messages that are neither sent nor withdrawn."""
 
 users: Final = Table(
     "users",

@@ -43,8 +43,10 @@ WRITES: Final = "weft_writes"
 """The execution option that marks a writing transaction."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
-_POOL: Final = {"pool_size": 5, "max_overflow": 59}
-"""One connection for each of the 40 threads of pages, and for each thread that ticks, delivers or runs a job."""
+POOL: Final = {"pool_size": 5, "max_overflow": 33}
+"""One connection for each of the 16 threads of pages, the 16 of jobs, and those that tick, deliver, renew a lease, poll
+or index answers.  Five stay open.
+"""
 _SERVER_SETTINGS: Final = {
     "lock_timeout": _BUSY_TIMEOUT_MS,
     # The server ends the transaction of a process that is suspended, so that the others can write.
@@ -85,7 +87,7 @@ _compiled: Final = LRUCache[Any, Any](1_000)
 
 
 def _engine_of(place: str) -> Engine:
-    return create_engine(f"sqlite+weft:///{place}", execution_options={"compiled_cache": _compiled}, **_POOL)
+    return create_engine(f"sqlite+weft:///{place}", execution_options={"compiled_cache": _compiled}, **POOL)
 
 
 def _micros(instant: Any) -> Cast[int]:
@@ -145,7 +147,7 @@ def postgresql_engine(url: str) -> Engine:
         isolation_level="REPEATABLE READ",
         pool_pre_ping=True,
         connect_args={**given, "options": " ".join(options)},
-        **_POOL,
+        **POOL,
     )
     writers = lock_key(f"the writers of {schema}")
 

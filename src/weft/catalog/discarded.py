@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
 from weft.errors import Conflict, Refused
-from weft.planning.stored_synopsis import MARK, asks_history, discards, is_synopsis, tables_of
+from weft.planning.stored_synopsis import asks_history, discards, is_synopsis, tables_of
 
 if TYPE_CHECKING:
     from weft.planning.synopsis_plan import SynopsisPlan
@@ -24,7 +24,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
     The name is empty if rows were discarded, but no live query discards rows of the table.
     """
     names = dict.fromkeys(_partial(catalog), "")
-    for query, plan in catalog.queries.with_plans_like(MARK):
+    for query, plan in catalog.queries.of_synopses():
         if discards(plan.body):
             names |= dict.fromkeys(tables_of(plan.body), query.name)
     return names

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, case, func, select
+from sqlalchemy import Select, case, func, literal_column, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
+from weft.catalog.query_conditions import STATES
 from weft.catalog.sharing import OWN
 
 
@@ -44,6 +45,36 @@ _LAST: Final = (
     .order_by(ddl.ticks.c.tick_id.desc())
     .limit(1)
 )
+_STATES: Final = (
+    select(ddl.queries.c.state, func.count())
+    .where(ddl.LIVE, ddl.queries.c.state.in_(STATES))
+    .group_by(ddl.queries.c.state)
+)
+_ANSWERS: Final = select(func.sum(ddl.queries.c.next_ordinal - 1)).where(
+    ddl.queries.c.next_ordinal > literal_column("1"), ddl.LIVE
+)
+_KEPT: Final = select(func.count()).select_from(ddl.subscriptions).where(ddl.KEPT)
+_OF_REMOVED: Final = ddl.subscriptions.c.query_id.in_(
+    select(ddl.queries.c.query_id).where(ddl.queries.c.state == literal_column("'removed'"))
+)
+
+
+def _unwell() -> Select[Any]:
+    sub = ddl.subscriptions.c
+    state = case(
+        (sub.state == "parked", "parked"), (sub.muted == 1, "muted"), (sub.attempts > 0, "failing"), else_="active"
+    )
+    found = select(state, func.count()).join_from(ddl.subscriptions, ddl.queries)
+    return found.where(ddl.UNWELL, ddl.LIVE).group_by(state)
+
+
+_UNWELL: Final = _unwell()
+
+
+def _channels(every: int, unwell: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of channels by state.  All that are not ``unwell`` are active."""
+    states = {state: count for state, count in unwell.items() if state != "active"}
+    return {"active": every - sum(states.values()), **states}
 
 
 def _due(now: int) -> Select[Any]:
@@ -54,11 +85,7 @@ def _due(now: int) -> Select[Any]:
 
 def read_figures(database: Database, at: int, now: int | None) -> Figures:
     """Return the figures at the instant ``at`` of the wall clock.  ``now`` is the time of the home's clock."""
-    query, sub, tick, out = ddl.queries.c, ddl.subscriptions.c, ddl.ticks.c, ddl.outbox.c
-    live = query.state != "removed"
-    state = case(
-        (sub.state == "parked", "parked"), (sub.muted == 1, "muted"), (sub.attempts > 0, "failing"), else_="active"
-    )
+    tick, out = ddl.ticks.c, ddl.outbox.c
     with database.reading() as connection:
 
         def one(wanted: Select[Any]) -> int:
@@ -72,20 +99,15 @@ def read_figures(database: Database, at: int, now: int | None) -> Figures:
             ddl.leases.c.holder.is_not(None), ddl.leases.c.expires_at > at
         )
         return Figures(
-            queries=by_key(select(query.state, func.count()).where(live).group_by(query.state)),
-            channels=by_key(
-                select(state, func.count())
-                .select_from(ddl.subscriptions.join(ddl.queries))
-                .where(live, sub.state != "ended")
-                .group_by(state)
-            ),
-            answers=one(select(func.sum(query.next_ordinal - 1)).where(live)),
+            queries=by_key(_STATES),
+            channels=_channels(one(_KEPT) - one(_KEPT.where(_OF_REMOVED)), by_key(_UNWELL)),
+            answers=one(_ANSWERS),
             due=0 if now is None else one(_due(now)),
             ticks=one(select(func.count()).where(tick.state == "committed")),
             tick_us=None if last is None else last[1] - last[0],
             tick_at=None if last is None else last[1],
             messages=one(select(func.max(out.entry_id))),
-            unsent=one(select(func.count()).where(out.state.not_in(("sent", "withdrawn")))),
+            unsent=one(select(func.count()).where(ddl.UNSENT)),
             quarantined=one(select(func.count()).where(ddl.quarantine.c.state == "open")),
             failing_sources=one(select(func.count()).where(ddl.sources.c.trouble.is_not(None))),
             leases=by_key(held),

@@ -6,9 +6,9 @@ ordinal up to which all answers are read, and the exceptions: unread answers up 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -51,14 +51,30 @@ class Marks:
             if is_read:
                 _advance(connection, user_id, query_id, read_to)
 
-    def is_read(self, user_id: int, query_id: int, first: int, last: int) -> frozenset[int]:
-        """Return the ordinals from ``first`` to ``last`` whose answers are read."""
-        ordinal = ddl.mark_exceptions.c.ordinal
+    def is_read(self, user_id: int, spans: Mapping[int, tuple[int, int]]) -> dict[int, frozenset[int]]:
+        """Return the ordinals whose answers are read, by the ID of the query.
+
+        ``spans`` maps the queries to their first and last ordinals of interest.
+        """
+        marks, exceptions = ddl.marks.c, ddl.mark_exceptions.c
+        read_to: dict[int, int] = {}
+        apart: dict[int, set[int]] = {}
         with self._database.reading() as connection:
-            read_to = _read_to(connection, user_id, query_id)
-            wanted = select(ordinal).where(_exceptions(user_id, query_id), ordinal.between(first, last))
-            exceptions = set(connection.execute(wanted).scalars())
-        return frozenset(each for each in range(first, last + 1) if (each <= read_to) is (each not in exceptions))
+            for some in parts(sorted(spans)):
+                wanted = select(marks.query_id, marks.read_to).where(marks.user_id == user_id, marks.query_id.in_(some))
+                read_to |= {row[0]: row[1] for row in connection.execute(wanted)}
+                within = (and_(exceptions.query_id == key, exceptions.ordinal.between(*spans[key])) for key in some)
+                excepted = select(exceptions.query_id, exceptions.ordinal)
+                for row in connection.execute(excepted.where(exceptions.user_id == user_id, or_(*within))):
+                    apart.setdefault(row[0], set()).add(row[1])
+        return {
+            key: frozenset(
+                each
+                for each in range(first, last + 1)
+                if (each <= read_to.get(key, 0)) is (each not in apart.get(key, ()))
+            )
+            for key, (first, last) in spans.items()
+        }
 
     def unread(self, user_id: int, query_ids: Iterable[int]) -> dict[int, int]:
         """Map the IDs of queries to their numbers of unread answers."""

@@ -121,6 +121,31 @@ _SHARED: Final = (
     """,
 )
 
+_COUNTED: Final = (
+    "DROP INDEX queries_by_user",
+    """CREATE INDEX queries_by_user ON queries ("user", folded, state) WHERE state <> 'removed'""",
+    """CREATE INDEX queries_by_state ON queries (state, "user") WHERE state <> 'removed'""",
+    "CREATE INDEX queries_removed ON queries (state, query_id) WHERE state = 'removed'",
+    "CREATE INDEX queries_answered ON queries (next_ordinal) WHERE next_ordinal > 1 AND state <> 'removed'",
+    """
+    CREATE INDEX queries_news_by_user ON queries ("user", last_first_at, query_id)
+    WHERE last_first_at IS NOT NULL
+    """,
+    """CREATE INDEX plans_of_synopses ON plans (plan_id) WHERE substr(body, 1, 12) = '{{"synopsis":'""",
+    "CREATE INDEX tick_queries_gained ON tick_queries (query_id, tick_id) WHERE rows > 0",
+    "ALTER TABLE subscriptions ADD COLUMN behind INTEGER NOT NULL DEFAULT '0'",
+    """
+    UPDATE subscriptions SET behind = 1 WHERE delivered < (SELECT next_ordinal - 1 FROM queries WHERE queries.query_id =
+    subscriptions.query_id)
+    """,
+    "CREATE INDEX subscriptions_kept ON subscriptions (query_id) WHERE state IN ('active', 'parked')",
+    "CREATE INDEX subscriptions_behind ON subscriptions (behind, query_id) WHERE behind = 1",
+    """
+    CREATE INDEX subscriptions_unwell ON subscriptions (query_id) WHERE state <> 'ended' AND (last_error IS NOT NULL OR
+    attempts > 0 OR muted = 1 OR state = 'parked')
+    """,
+)
+
 
 def _add_needs(connection: Connection) -> None:
     """Record for each query the tables that its plan reads, and the views that the plan contains.
@@ -142,6 +167,7 @@ _TABLE: Final = re.compile(r'\["table", ?(\d+)\]')
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(to=101, statements=(*_USERS, *_SAVED), then=_add_needs),
     Migration(to=102, statements=_SHARED),
+    Migration(to=103, statements=_COUNTED),
 )
 """The migrations in the order of their formats.  The first release has format 100."""
 

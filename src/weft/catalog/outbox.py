@@ -83,9 +83,7 @@ class Outbox:
 
     def unsent(self) -> tuple[OutboxEntry, ...]:
         """Return the messages that are neither sent nor withdrawn, the oldest first."""
-        rows = self._database.rows(
-            select(ddl.outbox).where(ddl.outbox.c.state.not_in(_OVER)).order_by(ddl.outbox.c.entry_id)
-        )
+        rows = self._database.rows(select(ddl.outbox).where(ddl.UNSENT).order_by(ddl.outbox.c.entry_id))
         return tuple(_entry(row) for row in rows)
 
     def latest(self, sub_ids: Collection[int] | None, limit: int) -> tuple[OutboxEntry, ...]:
@@ -122,7 +120,7 @@ class Outbox:
         if owner is not None:
             wanted = wanted.where(query.user == owner)
         if unsent:
-            wanted = wanted.where(outbox.state.not_in(_OVER))
+            wanted = wanted.where(ddl.UNSENT)
         rows = self._database.rows(wanted.order_by(outbox.entry_id.desc()).limit(limit))
         return tuple(ListedMessage(OutboxEntry(*row[:-3]), *row[-3:]) for row in rows)
 
@@ -171,9 +169,7 @@ class Outbox:
             ):
                 raise Conflict(f"another process changed the subscription to {current.channel} in the meantime")
             outbox = ddl.outbox.c
-            row = connection.execute(
-                select(ddl.outbox).where(outbox.sub_id == current.sub_id, outbox.state.not_in(_OVER))
-            ).first()
+            row = connection.execute(select(ddl.outbox).where(outbox.sub_id == current.sub_id, ddl.UNSENT)).first()
             if row is None:
                 range_ = {"first_ordinal": first, "last_ordinal": last, "round": current.round}
                 values: dict[str, Any] = {"sub_id": current.sub_id, **range_}

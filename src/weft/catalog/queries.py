@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     bindparam,
     case,
+    cast,
     delete,
     exists,
     func,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    union_all,
     update,
 )
 
@@ -30,7 +32,7 @@ from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
 from weft.catalog.naming import folded, not_found, query_name
-from weft.catalog.query_conditions import TAU, is_chosen, is_readable, is_seen_by, parts
+from weft.catalog.query_conditions import STATES, TAU, is_chosen, is_readable, is_seen_by, parts, seen_parts
 from weft.catalog.records import Choice, DuePlan, Parameter, PlanRecord, QueryDefinition, QueryRecord, QueryState
 from weft.catalog.reservations import advance_watermark
 from weft.catalog.sharing import OWN, SHARED, leave
@@ -96,27 +98,29 @@ class Queries:
         queries = ddl.queries.c
         wanted = select(*QUERY).where(queries.query_id > after).order_by(queries.query_id).limit(limit)
         if not include_removed:
-            wanted = wanted.where(queries.state != "removed")
-        if seen_by is not None:
-            wanted = wanted.where(is_seen_by(*seen_by))
+            wanted = wanted.where(ddl.LIVE)
+        wanted = wanted if seen_by is None else wanted.where(is_seen_by(*seen_by))
         return tuple(query_record(row) for row in self._database.rows(wanted))
 
     def ids_read_by(self, owner: str | None, others: Collection[int]) -> frozenset[int]:
-        """Return the IDs of the queries whose answers an owner may read: her own, and those with the IDs ``others``."""
-        wanted = select(ddl.queries.c.query_id).where(is_readable(), is_seen_by(owner, others))
-        with self._database.reading() as connection:
-            return frozenset(connection.execute(wanted).scalars())
+        """Return the IDs of the queries with answers that an owner may read: her own, and those of ``others``."""
+        queries = ddl.queries.c
+        readable = select(queries.query_id).where(is_readable(), queries.last_first_at.is_not(None))
+        ids = union_all(*(readable.where(part) for part in seen_parts(owner, others))).subquery().c.query_id
+        # One text: for each row, Python would give the interpreter to other threads.
+        found: str | None = self._database.value(select(func.aggregate_strings(cast(ids, ddl.Text), ",")))
+        return frozenset(map(int, found.split(","))) if found else frozenset()
 
     def count_of(self, user: str) -> int:
         """Return the number of installed queries of an owner."""
         queries = ddl.queries.c
-        wanted = select(func.count()).where(queries.user == user, queries.state != "removed")
+        wanted = select(func.count()).where(queries.user == user, ddl.LIVE)
         return int(self._database.value(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
         """Return the number of installed queries.  With ``plan_id``, count only the queries of this plan."""
         queries = ddl.queries.c
-        wanted = select(func.count()).select_from(ddl.queries).where(queries.state != "removed")
+        wanted = select(func.count()).select_from(ddl.queries).where(ddl.LIVE)
         if plan_id is not None:
             wanted = wanted.where(queries.plan_id == plan_id)
         return int(self._database.value(wanted))
@@ -141,7 +145,7 @@ class Queries:
     def counts(self) -> dict[QueryState, int]:
         """Return the number of queries in each state except ``removed``."""
         state = ddl.queries.c.state
-        wanted = select(state, func.count()).where(state != "removed").group_by(state)
+        wanted = select(state, func.count()).where(ddl.LIVE, state.in_(STATES)).group_by(state)
         return {row[0]: row[1] for row in self._database.rows(wanted)}
 
     def waiting_since(self, at: int) -> tuple[int | None, int | None]:
@@ -239,13 +243,13 @@ class Queries:
         each = (self._database.rows(select(ddl.plans).where(one).order_by(plan.plan_id)) for one in conditions)
         return tuple(PlanRecord(row.plan_id, row.signature, row.body) for rows in each for row in rows)
 
-    def with_plans_like(self, beginning: str) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
-        """Return (query, plan), ordered by ID, for each live query whose stored plan starts with ``beginning``."""
+    def of_synopses(self) -> tuple[tuple[QueryRecord, PlanRecord], ...]:
+        """Return (query, plan), ordered by ID, for each live query that is maintained as a synopsis."""
         plan, queries = ddl.plans.c, ddl.queries.c
         wanted = (
             select(*QUERY, plan.signature, plan.body)
             .join_from(ddl.queries, ddl.plans)
-            .where(queries.state != "removed", plan.body.startswith(beginning, autoescape=True))
+            .where(ddl.LIVE, ddl.SYNOPSIS)
             .order_by(queries.query_id)
         )
         rows = self._database.rows(wanted)

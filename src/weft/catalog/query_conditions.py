@@ -8,13 +8,15 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, case, not_, or_, select
 
 from weft.catalog import ddl
-from weft.catalog.records import Choice
+from weft.catalog.records import Choice, QueryState
 
 Item = TypeVar("Item")
 
 _AT_ONCE: Final = 500
 """The maximum number of names or IDs in one SQL statement, because databases limit the number of parameters."""
 _plans = ddl.plans.alias("their_plans")
+STATES: Final[tuple[QueryState, ...]] = ("active", "paused", "failed")
+"""The states of installed queries."""
 TAU: Final[ColumnElement[int | None]] = case(
     (ddl.queries.c.shared_since.is_(None), ddl.queries.c.tau),
     else_=select(_plans.c.tau)
@@ -37,16 +39,25 @@ def parts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool]:
     """Return the condition for the queries of an owner, and those with the IDs ``others``."""
-    listed: BindParameter[Any] = bindparam(
-        "others", sorted(others), expanding=True, literal_execute=True
-    )  # any number of IDs
-    return or_(ddl.queries.c.user == owner, ddl.queries.c.query_id.in_(listed))
+    return or_(*seen_parts(owner, others))
+
+
+def seen_parts(owner: str | None, others: Collection[int]) -> tuple[ColumnElement[bool], ...]:
+    """Return conditions that together choose the queries of ``is_seen_by``, each query once.
+
+    A database that sorts a disjunction reads all of its rows.  It finds the first rows of each part by an index.
+    """
+    own = ddl.queries.c.user == owner
+    if not others:
+        return (own,)
+    listed: BindParameter[Any] = bindparam("others", sorted(others), expanding=True, literal_execute=True)  # any number
+    return own, and_(ddl.queries.c.query_id.in_(listed), not_(own))
 
 
 def is_readable() -> ColumnElement[bool]:
     """Return the condition for the live queries whose owners have not lost a right."""
     queries = ddl.queries.c
-    return and_(queries.state != "removed", not_(and_(queries.state == "paused", queries.reason.is_not(None))))
+    return and_(ddl.LIVE, not_(and_(queries.state == "paused", queries.reason.is_not(None))))
 
 
 def is_chosen(choice: Choice) -> ColumnElement[bool]:

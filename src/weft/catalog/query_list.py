@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, union
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, union, union_all
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
 from weft.catalog.naming import folded
 from weft.catalog.queries import QUERY, query_record
-from weft.catalog.query_conditions import is_seen_by
+from weft.catalog.query_conditions import STATES, seen_parts
 from weft.catalog.records import QueryRecord, QueryState
-from weft.catalog.sharing import OWN
-from weft.planning.stored_synopsis import MARK
 from weft.printable import Brief
 
 
@@ -59,12 +58,10 @@ class QueryList:
 
     def page(self, wanted: QueryFilter, after: str | None, limit: int) -> tuple[ListedQuery, ...]:
         """Return at most ``limit`` queries whose names come after the name ``after``."""
-        queries = ddl.queries.c
-        statement = select(*QUERY).where(*_conditions(wanted)).order_by(queries.folded).limit(limit)
-        if after is not None:
-            statement = statement.where(queries.folded > folded(after))
+        name = ddl.queries.c.folded
+        beyond = [] if after is None else [name > folded(after)]
         with self._database.reading() as connection:
-            found = [query_record(row) for row in connection.execute(statement)]
+            found = _first(connection, wanted, beyond, (name,), limit)
             channels = _channels(connection, [query.query_id for query in found])
         return tuple(_listed(query, *channels.get(query.query_id, (0, 0, None))) for query in found)
 
@@ -74,54 +71,79 @@ class QueryList:
         ``before`` is the pair (first instant of the last answer, ID) of the last query that is known.
         """
         queries = ddl.queries.c
-        conditions = [*_conditions(wanted), queries.last_first_at.is_not(None)]
+        beyond: list[ColumnElement[bool]] = [queries.last_first_at.is_not(None)]
         if before is not None:
             at, key = before
             later = and_(queries.last_first_at == at, queries.query_id < key)
-            conditions.append(or_(queries.last_first_at < at, later))
+            beyond.append(or_(queries.last_first_at < at, later))
         order = (queries.last_first_at.desc(), queries.query_id.desc())
-        rows = self._database.rows(select(*QUERY).where(*conditions).order_by(*order).limit(limit))
-        return tuple(query_record(row) for row in rows)
+        with self._database.reading() as connection:
+            return _first(connection, wanted, beyond, order, limit)
 
     def counts(self, wanted: QueryFilter) -> dict[str, int]:
         """Return the number of the wanted queries in each state.
 
         As ``troubled``, return the number of those that failed or have a failing channel.
         """
-        state = ddl.queries.c.state
-        states = select(state, func.count()).where(*_conditions(wanted)).group_by(state)
-        troubled = _conditions(replace(wanted, troubled=True))
+        state, found = ddl.queries.c.state, Counter[str]()
         with self._database.reading() as connection:
-            counts = {row[0]: int(row[1]) for row in connection.execute(states)}
-            count = connection.execute(select(func.count()).select_from(ddl.queries).where(*troubled)).scalar_one()
-            return counts | {"troubled": int(count)}
+            for part in _parts(wanted):
+                states = select(state, func.count()).where(*part, state.in_(STATES)).group_by(state)
+                found.update({row[0]: int(row[1]) for row in connection.execute(states)})
+            for part in _parts(replace(wanted, troubled=True)):
+                number = select(func.count()).select_from(ddl.queries).where(*part)
+                found["troubled"] += int(connection.execute(number).scalar_one())
+        return dict(found)
 
 
-_LIVE: Final = ddl.queries.c.state != "removed"
+def _first(
+    connection: Connection,
+    wanted: QueryFilter,
+    beyond: Sequence[ColumnElement[bool]],
+    order: Sequence[ColumnElement[Any]],
+    limit: int,
+) -> tuple[QueryRecord, ...]:
+    """Return the first wanted queries that satisfy ``beyond``.
+
+    An index finds the IDs of the first queries of each part.  Only of the first of them all, the rows are read.
+    """
+    key = ddl.queries.c.query_id
+    each = [
+        select(select(key).where(*part, *beyond).order_by(*order).limit(limit).subquery().c.query_id)
+        for part in _parts(wanted)
+    ]
+    rows = connection.execute(select(*QUERY).where(key.in_(union_all(*each))).order_by(*order).limit(limit))
+    return tuple(query_record(row) for row in rows)
+
+
+def _parts(wanted: QueryFilter) -> Iterator[list[ColumnElement[bool]]]:
+    """Yield the conditions of parts that have each wanted query once."""
+    conditions = _conditions(wanted)
+    if wanted.seen_by is None:
+        yield conditions
+        return
+    for part in seen_parts(*wanted.seen_by):
+        yield [part, *conditions]
 
 
 def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
-    queries, subscribed = ddl.queries.c, ddl.subscriptions.c
-    conditions: list[ColumnElement[bool]] = [_LIVE]
+    """Return the conditions of the filter except ``seen_by``."""
+    queries = ddl.queries.c
+    conditions: list[ColumnElement[bool]] = [ddl.LIVE]
     if wanted.text:
         part = wanted.text.casefold()
         texts = (queries.folded, func.lower(queries.sql), func.lower(queries.user))
         conditions.append(or_(*(each.contains(part, autoescape=True) for each in texts)))
-    if wanted.seen_by is not None:
-        conditions.append(is_seen_by(*wanted.seen_by))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
-    if wanted.state not in (None, "active"):
-        conditions.append(OWN)  # as all such queries are: the index has them by state
     if wanted.user:
         conditions.append(queries.user == wanted.user)
     if wanted.troubled:
-        failing = select(subscribed.query_id).where(subscribed.last_error.is_not(None), subscribed.state != "ended")
-        failed = select(queries.query_id).where(queries.state == "failed", OWN)
+        failing = select(ddl.subscriptions.c.query_id).where(ddl.UNWELL, ddl.subscriptions.c.last_error.is_not(None))
+        failed = select(queries.query_id).where(ddl.LIVE, queries.state == "failed")
         conditions.append(queries.query_id.in_(union(failed, failing)))
     if wanted.synopsis:
-        plans = select(ddl.plans.c.plan_id).where(ddl.plans.c.body.startswith(MARK, autoescape=True))
-        conditions.append(queries.plan_id.in_(plans))
+        conditions.append(queries.plan_id.in_(select(ddl.plans.c.plan_id).where(ddl.SYNOPSIS)))
     return conditions
 
 

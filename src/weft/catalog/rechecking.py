@@ -94,6 +94,7 @@ def _pause(connection: Connection) -> int:
     queries, paused = ddl.queries.c, 0
     for these, reason in _to_pause(connection):
         runs = or_(queries.state.in_(("active", "failed")), and_(queries.state == "paused", queries.reason.is_(None)))
+        runs = and_(ddl.LIVE, runs)
         leave(connection, and_(these, runs))
         changed = update(ddl.queries).where(these, runs).values(state="paused", reason=reason)
         paused += connection.execute(changed).rowcount

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, false, func, insert, or_, select, update
 
 from weft.catalog import ddl
-from weft.catalog.database import Database, inserted_id
+from weft.catalog.database import Database, inserted_id, record_of
 from weft.catalog.queries import OF_ONE_QUERY, QUERY, query_record, refuse_taken_files
 from weft.catalog.records import QueryRecord
 from weft.errors import Conflict, NotFound
@@ -149,7 +149,7 @@ class Subscriptions:
 
     def parked(self, limit: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for at most ``limit`` parked subscriptions, ordered by ID."""
-        return self._with_queries(ddl.subscriptions.c.state == "parked", limit=limit)
+        return self._with_queries(ddl.UNWELL, ddl.subscriptions.c.state == "parked", limit=limit)
 
     def troubles(self) -> tuple[int, int, int]:
         """Return the numbers of subscriptions of live queries that wait for a new attempt, are parked, or are muted."""
@@ -159,7 +159,7 @@ class Subscriptions:
         wanted = (
             select(*(func.coalesce(func.sum(case((kind, 1), else_=0)), 0) for kind in each))
             .join_from(ddl.subscriptions, ddl.queries)
-            .where(*_LIVE)
+            .where(*_LIVE, ddl.UNWELL)
         )
         with self._database.reading() as connection:
             failed_count, parked, muted = connection.execute(wanted).one()
@@ -189,12 +189,14 @@ class Subscriptions:
         ``after``.  With ``owner``, return only those of her queries.
         """
         subscriptions = ddl.subscriptions.c
-        failed = select(subscriptions.sub_id).where(subscriptions.last_error.is_not(None), subscriptions.sub_id > after)
+        failed = select(subscriptions.sub_id).where(
+            ddl.UNWELL, subscriptions.last_error.is_not(None), subscriptions.sub_id > after
+        )
         if owner is not None:
             failed = failed.where(
-                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner))
+                subscriptions.query_id.in_(select(ddl.queries.c.query_id).where(ddl.queries.c.user == owner, ddl.LIVE))
             )
-        some = failed.where(subscriptions.state != "ended").order_by(subscriptions.sub_id).limit(limit)
+        some = failed.order_by(subscriptions.sub_id).limit(limit)
         return self._with_queries(subscriptions.sub_id.in_(some))
 
     def digests_due(self, now: int) -> tuple[tuple[Subscription, QueryRecord], ...]:
@@ -260,15 +262,15 @@ class Subscriptions:
             return fail_subscription(connection, sub_id, error, next_attempt_at)
 
 
-_LIVE: Final = (ddl.queries.c.state != "removed", ddl.subscriptions.c.state != "ended")
+_LIVE: Final = (ddl.LIVE, ddl.subscriptions.c.state != "ended")
 
 
 def _waiting(at: int, now: int | None) -> tuple[ColumnElement[bool], ...]:
     subscriptions = ddl.subscriptions.c
     return (
+        ddl.BEHIND,
         subscriptions.state == "active",
         subscriptions.muted == 0,
-        subscriptions.delivered < ddl.queries.c.next_ordinal - 1,
         or_(ddl.queries.c.state != "paused", ddl.queries.c.reason.is_(None)),  # its owner has all rights
         or_(subscriptions.next_attempt_at.is_(None), subscriptions.next_attempt_at <= at),
         or_(subscriptions.digest.is_(None), false() if now is None else subscriptions.digest_at <= now),
@@ -288,7 +290,18 @@ def fail_subscription(connection: Connection, sub_id: int, error: str, next_atte
 
 def change_subscription(connection: Connection, sub_id: int, **values: Any) -> None:
     """Update columns of a subscription."""
-    connection.execute(update(ddl.subscriptions).where(ddl.subscriptions.c.sub_id == sub_id).values(**values))
+    which = ddl.subscriptions.c.sub_id == sub_id
+    connection.execute(update(ddl.subscriptions).where(which).values(**values))
+    if "delivered" in values:
+        mark_behind(connection, which)
+
+
+def mark_behind(connection: Connection, which: ColumnElement[bool]) -> None:
+    """Record which of these subscriptions are behind: their queries have answers after ``delivered``."""
+    subscriptions, queries = ddl.subscriptions.c, ddl.queries.c
+    last = select(queries.next_ordinal - 1).where(queries.query_id == subscriptions.query_id).scalar_subquery()
+    behind = case((subscriptions.delivered < last, 1), else_=0)
+    connection.execute(update(ddl.subscriptions).where(which).values(behind=behind))
 
 
 def read_subscription(connection: Connection, sub_id: int) -> Subscription:
@@ -319,6 +332,7 @@ def _added(
         return _restarted(connection, same.sub_id, delivered)
     values = {"query_id": query_id, "channel": channel, "delivered": delivered, **times}
     key = inserted_id(connection, insert(ddl.subscriptions).values(state="active", attempts=0, **values))
+    mark_behind(connection, ddl.subscriptions.c.sub_id == key)
     return read_subscription(connection, key)
 
 
@@ -338,4 +352,4 @@ def _restarted(connection: Connection, sub_id: int, delivered: int) -> Subscript
 
 
 def _subscription(row: Row[Any]) -> Subscription:
-    return Subscription(**{**row._mapping, "muted": bool(row.muted)})
+    return record_of(Subscription, row, muted=bool(row.muted))

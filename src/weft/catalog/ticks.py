@@ -37,6 +37,7 @@ from weft.catalog.query_conditions import IS_FIRST, is_chosen, parts
 from weft.catalog.records import Choice, Count, Parameter, QueryRecord, SharedPlan, TickOutput, TickQuery, TickRecord
 from weft.catalog.reservations import earliest_reserved
 from weft.catalog.sharing import OWN, SHARED, leave, share
+from weft.catalog.subscriptions import mark_behind
 from weft.catalog.tables import record_version
 from weft.errors import CatalogError, ClockError, Conflict
 from weft.instants import format_instant
@@ -154,6 +155,8 @@ class Ticks:
                 update(ddl.ticks).where(ddl.ticks.c.tick_id == tick_id).values(state="committed", committed_at=at)
             )
             count(connection, tick, own, planned)
+            gained = select(members.query_id).where(members.tick_id == tick_id, ddl.GAINED)
+            mark_behind(connection, ddl.subscriptions.c.query_id.in_(gained))
             share(connection, tick_id, tick.t, alike)
             for path, version, rows in versions:
                 connection.execute(
@@ -242,9 +245,18 @@ class Ticks:
         """Return the number of answers that ticks after ``tick_id`` found, by the ID of the query."""
         member = ddl.tick_queries.c
         wanted = select(member.query_id, func.sum(member.rows)).where(
-            member.query_id.in_(query_ids), member.tick_id > tick_id, member.rows > 0
+            member.query_id.in_(query_ids), member.tick_id > tick_id, ddl.GAINED
         )
         return {row[0]: int(row[1]) for row in self._database.rows(wanted.group_by(member.query_id))}
+
+    def with_answers(self, query_id: int, first: int, last: int) -> tuple[int, int] | None:
+        """Return the first and the last tick that found the answers ``first`` to ``last`` of a query.
+
+        Return None if the catalog does not have all of these ticks.
+        """
+        with self._database.reading() as connection:
+            found = connection.execute(_WITH_ANSWERS, {"of_query": query_id, "first": first, "last": last}).one()
+        return (found.begin, found.end) if found.reached else None
 
     def rows_of(self, paths: Collection[str], limit: int) -> tuple[tuple[int, str, int], ...]:
         """Return (instant of the tick, path, number of rows) of these tables at the latest ``limit`` ticks, the oldest
@@ -269,6 +281,30 @@ class Ticks:
             .order_by(versions.path)
         )
         return tuple((row.path, row.version, row.rows) for row in rows)
+
+
+def _with_answers() -> Select[Any]:
+    """Count the answers of a query from its last one backwards.  Each tick has one at least, which bounds the ticks.
+
+    The answers of later ticks count, too, because the statement sees the present number of answers.
+    """
+    queries, member = ddl.queries.c, ddl.tick_queries.c
+    of_query, first, last = (bindparam(name, type_=queries.next_ordinal.type) for name in ("of_query", "first", "last"))
+    total = select(queries.next_ordinal - 1).where(queries.query_id == of_query).scalar_subquery()
+    latest = select(member.tick_id, member.rows).where(member.query_id == of_query, ddl.GAINED)
+    some = latest.order_by(member.tick_id.desc()).limit(total - first + 1).subquery()
+    so_far = func.sum(some.c.rows).over(order_by=some.c.tick_id.desc())
+    counted = select(some.c.tick_id, some.c.rows, so_far.label("so_far")).subquery()
+    wanted = and_(counted.c.so_far > total - last, counted.c.so_far - counted.c.rows <= total - first)
+    found: list[Any] = [
+        func.min(counted.c.tick_id).label("begin"),
+        func.max(counted.c.tick_id).label("end"),
+        (func.max(counted.c.so_far) > total - first).label("reached"),
+    ]
+    return select(*found).where(wanted)
+
+
+_WITH_ANSWERS: Final = _with_answers()
 
 
 def _check_clock(connection: Connection, t: int, at: int) -> None:

@@ -334,7 +334,7 @@ def _delete_grants(connection: Connection, kind: SubjectKind, key: int) -> None:
 
 def _refuse_heir(connection: Connection, name: str) -> None:
     queries, saved = ddl.queries.c, ddl.saved_queries.c
-    owned = select(func.count()).where(queries.user == name, queries.state != "removed")
+    owned = select(func.count()).where(queries.user == name, ddl.LIVE)
     forms = select(func.count()).where(saved.owner == name)
     count = sum(connection.execute(each).scalar_one() for each in (owned, forms))
     if count:

@@ -7,10 +7,11 @@ BINARY, row ARRAY<STRING>``. The ordinals of a query are 1, 2, 3 … without a g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from weft.algebra.schema import DataType
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 Stored: TypeAlias = "tuple[int, int, int, list[str | None]]"
 """The ordinal, the first instant (µs UTC), the tick and the stored texts of an answer."""
 Spans: TypeAlias = "Mapping[int, tuple[int, int]]"
-"""The first and the last wanted ordinal by the ID of the query."""
+"""The first and the last wanted ordinal, or tick, by the ID of the query."""
+TicksWith: TypeAlias = "Callable[[int, int, int], tuple[int, int] | None]"
+"""Return the first and the last tick that found the answers of a query (ID) with these ordinals, or None if unknown."""
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
@@ -57,20 +60,23 @@ class Answers:
     columns: tuple[tuple[str, DataType], ...]
 
 
-def read_rows(data: Store, query: QueryRecord, after: int = 0, limit: int | None = None) -> Iterator[ResultRow]:
+def read_rows(
+    data: Store, query: QueryRecord, after: int = 0, limit: int | None = None, ticks: TicksWith | None = None
+) -> Iterator[ResultRow]:
     """Yield at most ``limit`` committed answers with ordinals greater than ``after``, in order.
 
-    The generator keeps one batch in memory, plus those rows that are out of order in a file. Raise StorageError if an
-    answer is missing or occurs twice.
+    With ``ticks``, read only files of the ticks that found them. The generator keeps one batch in memory, plus those
+    rows that are out of order in a file. Raise StorageError if an answer is missing or occurs twice.
     """
     first = max(after, 0) + 1
     last = query.rows if limit is None else min(query.rows, first + limit - 1)
     if first > last:
         return
     ledger = _existing(data, [query])
+    some = _within_ticks({query.query_id: (first, last)}, ticks if last - first + 1 < query.rows else None)
     while first <= last:
         try:
-            rows = _scan(ledger.files(), {query.query_id: (first, last)})
+            rows = _scan(ledger.files(), {query.query_id: (first, last)}, some)
             for row in _in_order((each[1:] for each in rows), query, first, last):
                 yield row
                 first = row.ordinal + 1
@@ -78,18 +84,22 @@ def read_rows(data: Store, query: QueryRecord, after: int = 0, limit: int | None
             continue
 
 
-def read_latest(data: Store, queries: Collection[QueryRecord], count: int) -> dict[int, tuple[ResultRow, ...]]:
+def read_latest(
+    data: Store, queries: Collection[QueryRecord], count: int, ticks: TicksWith | None = None
+) -> dict[int, tuple[ResultRow, ...]]:
     """Return the last ``count`` committed answers of each query by its ID, in order, from one pass over the ledger.
 
-    Queries without answers are left out. Raise StorageError if an answer is missing or occurs twice.
+    With ``ticks``, read only files of the ticks that found them. Queries without answers are left out. Raise
+    StorageError if an answer is missing or occurs twice.
     """
     answered = [query for query in queries if query.rows]
     spans = {query.query_id: (max(query.rows - count, 0) + 1, query.rows) for query in answered}
     ledger = _existing(data, answered) if answered else None
+    some = _within_ticks(spans, ticks)
     while ledger is not None:
         stored: dict[int, list[Stored]] = {query_id: [] for query_id in spans}
         try:
-            for query_id, *row in _scan(ledger.files(), spans):
+            for query_id, *row in _scan(ledger.files(), spans, some):
                 stored[query_id].append(tuple(row))  # type: ignore[arg-type]
         except FilesRemoved:
             continue
@@ -98,6 +108,11 @@ def read_latest(data: Store, queries: Collection[QueryRecord], count: int) -> di
             for query in answered
         }
     return {}
+
+
+def _within_ticks(spans: Spans, ticks: TicksWith | None) -> Spans:
+    found = {} if ticks is None else {key: ticks(key, first, last) for key, (first, last) in spans.items()}
+    return {key: some for key, some in found.items() if some is not None}
 
 
 def _existing(data: Store, queries: Sequence[QueryRecord]) -> Table:
@@ -123,7 +138,9 @@ def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int
 
 def answer_files(data: Store, query: QueryRecord) -> list[DataFile]:
     """Return the files of the ledger that may contain committed answers of the query, ordered by tick."""
-    return [file for file, _ in _relevant(Table(data / layout.LEDGER).files(), _all_of(query))] if query.rows else []
+    return (
+        [file for file, _ in _relevant(Table(data / layout.LEDGER).files(), _all_of(query), {})] if query.rows else []
+    )
 
 
 def answers_in(files: Iterable[DataFile], query: QueryRecord) -> Iterator[ResultRow]:
@@ -213,24 +230,31 @@ def added_by_query(data: Store, version: int) -> dict[int, Added]:
     return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
 
 
-def _relevant(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[DataFile, Spans]]:
-    """Yield the files that may contain wanted answers, by tick, each with those spans of which it may contain some."""
+def _relevant(files: Iterable[DataFile], spans: Spans, ticks: Spans) -> Iterator[tuple[DataFile, Spans]]:
+    """Yield the files that may contain wanted answers, by tick, each with those spans of which it may contain some.
+
+    ``ticks`` are the first and the last tick with the wanted answers of a query, if they are known.
+    """
     for file in sorted(
         files, key=lambda each: (each.least.get("tick", 0), each.least.get("ordinal", 0), each.location)
     ):
         held = {
             key: (first, last)
             for key, (first, last) in spans.items()
-            if file.may_hold("query_id", key, key) and file.may_hold("ordinal", first, last)
+            if file.may_hold("query_id", key, key)
+            and file.may_hold("ordinal", first, last)
+            and (key not in ticks or file.may_hold("tick", *ticks[key]))
         }
         if held:
             yield file, held
 
 
-def _scan(files: Iterable[DataFile], spans: Spans) -> Iterator[tuple[int, int, int, int, list[str | None]]]:
+def _scan(
+    files: Iterable[DataFile], spans: Spans, ticks: Spans = MappingProxyType({})
+) -> Iterator[tuple[int, int, int, int, list[str | None]]]:
     """Yield the ID of the query and the stored parts of each wanted answer, file by file."""
     schema = ledger_schema("query_id", *_COLUMNS)
-    for file, held in _relevant(files, spans):
+    for file, held in _relevant(files, spans, ticks):
         for batch in file_batches(file, schema, _within(held), _BATCH_ROWS):
             query_id, ordinal, first_at, tick, row = (batch.column(name) for name in ("query_id", *_COLUMNS))
             instants = first_at.cast("int64").to_pylist()

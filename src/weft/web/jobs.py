@@ -77,6 +77,7 @@ class Job:
     outcome: Outcome | None = None
     error: WeftError | None = None
     cancel_token: CancelToken = field(default_factory=CancelToken, repr=False)
+    _started: float = field(default_factory=time.monotonic, repr=False)
     _over: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def say(self, news: str) -> None:
@@ -97,9 +98,10 @@ class Job:
         """Whether the job has ended."""
         return self._over.is_set()
 
-    def end(self, state: JobState, at: int) -> None:
-        """Record the end of the job."""
-        self.state, self.ended = state, at
+    def end(self, state: JobState) -> None:
+        """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
+        lasted = int((time.monotonic() - self._started) * 1_000_000)
+        self.state, self.ended = state, self.began + lasted
         self._over.set()
 
 
@@ -146,7 +148,7 @@ class Jobs:
         except Exception as error:  # noqa: BLE001 - a defect in one job must not end the others
             job.error = isolated_error(error, self._logs, self._clock, job.title)
         finally:
-            job.end(state, self._clock())
+            job.end(state)
 
     def find(self, job_id: str, by: str | None) -> Job:
         """Return a job of the person ``by`` (None: of anybody).  Raise NotFound."""

@@ -38,14 +38,15 @@ class Marks:
             return self.visit.weft.accounts.unread(ids)
         return self.visit.weft.news_since(self._seen, ids)
 
-    def unread_of(self, query: QueryRecord, rows: Collection[ResultRow]) -> frozenset[int]:
-        """Return the ordinals of those rows that are unread."""
+    def unread_of(self, rows: Mapping[int, Collection[ResultRow]]) -> Mapping[int, frozenset[int]]:
+        """Return the ordinals of those answers that are unread.  Both maps have the IDs of the queries as keys."""
+        given = {key: [each.ordinal for each in some] for key, some in rows.items() if some}
         if self.visit.user is None:
-            return frozenset(row.ordinal for row in rows if row.tick > self._seen)
-        if not rows:
-            return frozenset()
-        every = [row.ordinal for row in rows]
-        return frozenset(every) - self.visit.weft.accounts.read_ordinals(query.query_id, min(every), max(every))
+            new = {key: [each.ordinal for each in some if each.tick > self._seen] for key, some in rows.items()}
+            return {key: frozenset(some) for key, some in new.items()}
+        spans = {key: (min(ordinals), max(ordinals)) for key, ordinals in given.items()}
+        read = self.visit.weft.accounts.read_ordinals(spans)
+        return {key: frozenset(ordinals) - read.get(key, frozenset()) for key, ordinals in given.items()}
 
     def read(self, query: QueryRecord, ordinal: int) -> None:
         """Mark an answer as read, if the person has an account."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from anyio.to_thread import current_default_thread_limiter
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
@@ -30,9 +32,17 @@ from weft.web.site import Site
 
 PORT: Final = 8765
 HOST: Final = "127.0.0.1"
+THREADS: Final = 16
+"""The number of pages that are made at once.  Further requests wait."""
 _START_SECONDS: Final = 20.0
 _INDEX_SECONDS: Final = 10.0
 _END_SECONDS: Final = 5.0
+_SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may run while another waits for the interpreter.
+
+A page gives the interpreter up for each row that it reads.  While a tick computes, it waits each time for so long.
+Python's default is 0.005 s.
+"""
 _SHORTEST_KEY: Final = 32
 """The least number of characters of the key of a page."""
 
@@ -113,12 +123,13 @@ def page_served(
             hint="Add the first user with `weft user add NAME --role admin`, or leave out the host and [web] in the "
             "settings, so that only this machine reaches the page.",
         )
+    sys.setswitchinterval(_SWITCH_SECONDS)
     listener = _bound(address)
     key = None if weft.accounts.in_use() else _page_key(weft.home)
     actual = replace(address, port=listener.getsockname()[1], page_key=key)
     tls = address.tls or _is_https(chosen.web_url)
     site = Site(weft, _hosts(address, chosen.web_url), tls, is_local, key or new_secret())
-    server = Server(_config(address, application(site, more(site))))
+    server = _PageServer(_config(address, application(site, more(site))))
     thread = threading.Thread(target=server.run, args=([listener],), name="weft-page", daemon=True)
     thread.start()
     until = time.monotonic() + _START_SECONDS
@@ -161,6 +172,15 @@ def _page_key(home: Path) -> str:
     if len(key) < _SHORTEST_KEY or not key.isascii():
         raise Refused("the key of the page is damaged", where=str(file), hint="Delete the file, and start again.")
     return key
+
+
+class _PageServer(Server):
+    """A server whose pages run in a limited number of threads.  Each of them may need a connection to the catalog."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Limit the threads of this event loop, then listen."""
+        current_default_thread_limiter().total_tokens = THREADS
+        await super().startup(sockets)
 
 
 def _config(address: Address, served: ASGIApp) -> Config:

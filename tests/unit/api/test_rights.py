@@ -93,6 +93,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "quarantine_counts": (READ, ()),
     "quarantine_page": (LOAD, ("{table}",)),
     "quarantined": (READ, ()),
+    "quarantined_bytes": (LOAD, (7,)),
     "query": (READ, ("{id}",)),
     "query_counts": (READ, ()),
     "query_page": (READ, ()),
@@ -160,7 +161,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "of_token": (ANY, ("x",)),
     "password_link": (ADMIN, ("anna",)),
     "prefer": (SELF, ()),
-    "read_ordinals": (READ, (99, 1, 2)),
+    "read_ordinals": (READ, ({99: (1, 2)},)),
     "remove_group": (ADMIN, ("g",)),
     "remove_member": (ADMIN, ("g", "anna")),
     "remove_user": (ADMIN, ("anna",)),
@@ -448,8 +449,14 @@ def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
     bo = acting(home, "bo")
     home.accounts.grant("bo", "read", "secret")
     assert (len(home.quarantined()), bo.quarantined(), dict(bo.quarantine_counts())) == (1, (), {})
+    key = home.quarantined()[0].quarantine_id
+    for missing in (key, 99):
+        with pytest.raises(NotFound, match=f"no open record {missing}"):
+            bo.quarantined_bytes(missing)
     home.accounts.grant("bo", "load", "secret")
     assert bo.quarantined() == home.quarantined()
+    assert bo.quarantined_bytes(key) == home.quarantined_bytes(key) == b"no number\n"
+    assert bo.quarantined_bytes(key, 2) == b"no"
 
 
 def test_the_owner_of_a_query_shares_it(home: Weft) -> None:

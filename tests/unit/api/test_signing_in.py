@@ -253,4 +253,4 @@ def test_read_marks_are_those_of_readable_queries(home: Weft) -> None:
     home.accounts.grant("bo", "read", "results.q")
     assert bo.accounts.unread([query.query_id, 99]) == {query.query_id: 0}
     bo.accounts.mark_read(query.query_id)
-    assert bo.accounts.read_ordinals(query.query_id, 1, 3) == frozenset()
+    assert bo.accounts.read_ordinals({query.query_id: (1, 3), 99: (1, 1)}) == {query.query_id: frozenset()}

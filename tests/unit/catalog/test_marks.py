@@ -49,7 +49,8 @@ def test_marks_are_those_of_a_set(catalog: Catalog) -> None:
                 marks.read_all(user, query, to)
                 read[user, query] |= set(range(1, to + 1))
         for (who, what), those in read.items():
-            assert marks.is_read(who, what, 1, ANSWERS) == those
+            assert marks.is_read(who, {what: (1, ANSWERS)}) == {what: those}
+            assert marks.is_read(who, {what: (2, 3), 3: (1, 2)}) == {what: those & {2, 3}, 3: frozenset()}
         for who in (1, 2):
             assert marks.unread(who, (1, 2)) == {what: ANSWERS - len(read[who, what]) for what in (1, 2)}
 

@@ -31,8 +31,8 @@ def count_leases(connection: Connection) -> None:
 
 
 STEPS = (
-    Migration(to=103, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
-    Migration(to=104, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
+    Migration(to=104, statements=("CREATE TABLE made_up (leases BIGINT NOT NULL)",), then=count_leases),
+    Migration(to=105, statements=("ALTER TABLE made_up ADD COLUMN more TEXT", "UPDATE made_up SET more = 'more'")),
 )
 
 
@@ -79,7 +79,7 @@ def structure(catalog: Catalog) -> dict[str, object]:
 
 
 def back_to(catalog: Catalog, number: int = 100) -> None:
-    """Make the catalog that of format 100 or 101, with the statements by which Weft created that format."""
+    """Make the catalog that of format 100, 101 or 102, with the statements by which Weft created that format."""
     with catalog._database.changing() as connection:
         record = dict(connection.execute(text("SELECT * FROM home")).one()._mapping)
         ddl.metadata.drop_all(connection)
@@ -96,7 +96,7 @@ def back_to(catalog: Catalog, number: int = 100) -> None:
         connection.execute(text("INSERT INTO leases (name, token) VALUES ('write', 0), ('deliver', 0)"))
 
 
-@pytest.mark.parametrize("number", [100, 101])
+@pytest.mark.parametrize("number", [100, 101, 102])
 def test_a_home_of_an_older_format_becomes_like_a_new_one(home: Path, opened: Opened, number: int) -> None:
     catalog = opened(home, at=0)
     new = structure(catalog)
@@ -161,11 +161,11 @@ def test_a_home_of_an_older_format_is_migrated_once(
 ) -> None:
     later(monkeypatch, *STEPS[:1])
     with opened(home, at=0) as catalog:
-        assert catalog.home().format == 103
+        assert catalog.home().format == 104
     later(monkeypatch, *STEPS)
     for _ in range(2):
         with opened(home, at=0) as catalog:
-            assert (catalog.home().format, stored(catalog)) == (104, [(2, "more")])
+            assert (catalog.home().format, stored(catalog)) == (105, [(2, "more")])
 
 
 def test_processes_that_open_a_home_at_once_migrate_it_once(
@@ -184,7 +184,7 @@ def test_processes_that_open_a_home_at_once_migrate_it_once(
 
 def test_a_migration_that_fails_changes_nothing(home: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        later(broken, *STEPS, Migration(to=105, statements=("SELECT 1 FROM nowhere",)))
+        later(broken, *STEPS, Migration(to=106, statements=("SELECT 1 FROM nowhere",)))
         with pytest.raises(CatalogError, match="nowhere"):
             opened(home, at=0)
     with opened(home, at=0) as catalog:
@@ -222,5 +222,5 @@ def test_a_format_that_is_no_number_is_refused_in_words(tmp_path: Path, value: o
 
 def test_a_format_of_a_later_weft_is_refused_in_words(home: Path, opened: Opened) -> None:
     set_format(opened(home, at=0), 1_000_000)
-    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 102"):
+    with pytest.raises(CatalogError, match="has format 1000000, but this version of Weft reads formats up to 103"):
         opened(home, at=0)

@@ -91,12 +91,12 @@ def test_an_error_of_the_database_ends_the_state(catalog: Catalog) -> None:
         assert names(catalog) == ["one"]
 
 
-THREADS = 40
-"""As many as the threads of pages."""
+THREADS = 32
+"""As many as the threads of pages and of jobs."""
 
 
 def together(work: Callable[[], object]) -> list[object]:
-    """Run ``work`` in as many threads as pages have, once all of them hold a state of the catalog."""
+    """Run ``work`` in as many threads as pages and jobs have, once all of them hold a state of the catalog."""
     with ThreadPoolExecutor(THREADS) as threads:
         return [each.result(20) for each in [threads.submit(work) for _ in range(THREADS)]]
 

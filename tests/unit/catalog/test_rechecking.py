@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from weft.algebra.schema import DataType
-from weft.catalog import Catalog, Writer
+from weft.catalog import Catalog, Writer, ddl
+from weft.catalog.queries import change_query
 from weft.catalog.records import QueryDefinition
+from weft.catalog.subscriptions import mark_behind
 from weft.catalog.users import UserLimits
 from weft.rights.policy import Thing
 from weft.rights.principal import Right, Role
@@ -171,9 +173,8 @@ def test_nothing_is_delivered_of_a_query_whose_owner_lost_a_right(catalog: Catal
     grant(catalog, "anna", "table", 1)
     query_id = install(writer, "a", "anna", (1,), channels=("email:a@b.c",))
     with catalog._database.changing() as connection:
-        from weft.catalog.queries import change_query
-
         change_query(connection, query_id, next_ordinal=5)
+        mark_behind(connection, ddl.subscriptions.c.query_id == query_id)
     assert len(catalog.subscriptions.waiting(10, 10)) == 1
     writer.queries.set_state("a", "paused")
     assert len(catalog.subscriptions.waiting(10, 10)) == 1  # `weft pause` lets waiting answers go

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
+from urllib.request import urlopen
 
 import pytest
+from anyio.to_thread import current_default_thread_limiter
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.types import Message
 
 from shown_pages import assert_safe, field, sent
 from weft.api.weft import Weft
+from weft.catalog.dialects import POOL
 from weft.errors import NotAllowed, Refused
 from weft.web.app import application
 from weft.web.attempts import Attempts, TooManyAttempts
-from weft.web.jobs import Go
-from weft.web.serving import Address, page_served
+from weft.web.jobs import _AT_ONCE, Go
+from weft.web.serving import THREADS, Address, page_served
 from weft.web.site import Site
 
 PASSWORD = "a long enough password"
@@ -360,6 +366,16 @@ def test_a_wrong_link_ends_no_letters(browser: TestClient, peopled: Weft) -> Non
 def test_other_machines_may_come_when_there_are_users(peopled: Weft) -> None:
     with page_served(peopled, Address("0.0.0.0", 0)) as address:
         assert address.port
+
+
+def test_each_thread_of_the_server_can_have_a_connection(peopled: Weft) -> None:
+    async def threads(_: Request) -> PlainTextResponse:
+        return PlainTextResponse(str(current_default_thread_limiter().total_tokens))
+
+    with page_served(peopled, Address(port=0), lambda _: [Route("/threads", threads)]) as address:
+        assert int(urlopen(f"{address.url}threads").read()) == THREADS
+    others = 6  # they tick, deliver, renew two leases, poll, and index answers
+    assert sum(POOL.values()) == THREADS + 2 * _AT_ONCE + others
 
 
 def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:

@@ -41,6 +41,7 @@ PAGES = (
     "/tables/empty",
     "/tables/staff",
     "/tables/orders/quarantine",
+    "/tables/orders/quarantine/1",
     "/tables/upload",
     "/views",
     "/views/staff",

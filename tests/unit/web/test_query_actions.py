@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from shown_pages import assert_safe, field, sent
 from weft.api.arguments import own_user
 from weft.api.weft import Weft
-from weft.errors import Conflict, NotFound
+from weft.errors import CatalogError, Conflict, NotFound
 from weft.interruption import stop_here, tell
 from weft.web.jobs import Go, Job, Jobs, Outcome
 
@@ -69,6 +69,22 @@ def test_brief_jobs_do_not_wait_for_long_ones(weft: Weft) -> None:
     over.set()
     jobs.close()
     assert waits.state == "done"
+
+
+def test_a_job_ends_although_the_clock_fails(weft: Weft) -> None:
+    """The clock of a catalog on a server fails with it."""
+    times = iter([1_000_000])
+
+    def clock() -> int:
+        for each in times:
+            return each
+        raise CatalogError("the catalog is gone")
+
+    jobs = Jobs(clock, weft.home / "logs")
+    job = jobs.start("a job", "a", "/", lambda _: Go("/"))
+    assert job.wait(10) and job.state == "done"
+    assert job.ended is not None and 1_000_000 <= job.ended < 11_000_000
+    jobs.close()
 
 
 def test_a_form_from_elsewhere_changes_nothing(browser: TestClient, filled: Weft) -> None:

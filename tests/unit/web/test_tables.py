@@ -90,8 +90,41 @@ def test_a_record_that_cannot_be_read_is_shown_and_goes_to_quarantine(browser: T
     listed = browser.get("/tables/people/quarantine").text
     assert_safe(listed)
     assert "people.csv" in listed
+    assert "x,ben,2026-03-02" in listed, "the content is shown"
     done = sent(browser, "/tables/people/quarantine", listed, do="retry")
     assert "1 still in quarantine" in done
+
+
+def test_the_content_of_a_record_is_shown(browser: TestClient, weft: Weft) -> None:
+    """The list shows its beginning, its page shows it whole, and a file has its bytes."""
+    weft.make_table("people", "id INT, note STRING")
+    bad = f"x,{MARKUP.replace(',', ' ')} \u202e{'y' * 3_000} end".encode() + b"\xff"
+    weft.ingest_file(io.BytesIO(b"id,note\n1,good\n" + bad + b"\n"), "people")
+    (record,) = weft.quarantined()
+    whole = weft.quarantined_bytes(record.quarantine_id)
+    listed = browser.get("/tables/people/quarantine").text
+    assert_safe(listed)
+    assert "x,&lt;" in listed and "yyy" in listed and " end" not in listed
+    path = f"/tables/people/quarantine/{record.quarantine_id}"
+    assert f'href="{path}"' in listed
+    shown = browser.get(path).text
+    assert_safe(shown)
+    assert " end" in shown and "\u202e" not in shown
+    saved = browser.get(path, params={"file": 1})
+    assert saved.content == whole and saved.headers["content-disposition"].startswith("attachment")
+    assert saved.headers["content-type"] == "application/octet-stream"
+    for other in ("/tables/people/quarantine/99", f"/tables/none/quarantine/{record.quarantine_id}"):
+        assert browser.get(other).status_code == 404
+
+
+def test_a_damaged_record_of_the_quarantine_is_named(browser: TestClient, weft: Weft) -> None:
+    weft.make_table("people", "id INT")
+    weft.ingest_file(io.BytesIO(b"id\nno number\n"), "people")
+    (record,) = weft.quarantined()
+    (weft.home / "quarantine" / record.sha256).write_bytes(b"other")
+    assert "The content is damaged" in browser.get("/tables/people/quarantine").text
+    shown = browser.get(f"/tables/people/quarantine/{record.quarantine_id}").text
+    assert "missing or damaged" in shown and "other" not in shown
 
 
 def test_a_load_is_undone(browser: TestClient, weft: Weft) -> None:

@@ -45,6 +45,24 @@ def test_the_slider_stays_in_its_range(browser: TestClient, tracked: Weft, insta
     assert f'held at <time datetime="{instant}T00:00:00Z">' in shown
 
 
+def test_the_slider_reaches_its_last_place(browser: TestClient, weft: Weft, tmp_path: Path) -> None:
+    """Its steps do not divide the seconds between the first and the last instant."""
+    rows = tmp_path / "rooms.csv"
+    rows.write_text("id\n1\n")
+    weft.add_source("rooms", "csv", rows, "id")
+    weft.poll_source("rooms", now="2026-03-01")
+    rows.write_text("id\n1\n2\n")
+    weft.poll_source("rooms", now="2026-03-01 00:10:13")
+    shown = browser.get("/views/rooms").text
+    (slider,) = re.findall(r'<input type="range"[^>]*>', shown)
+    first, end, step, at = (int(re.findall(rf'{name}="(\d+)"', slider)[0]) for name in ("min", "max", "step", "value"))
+    (to,) = map(int, re.findall(r'name="to" value="(\d+)"', shown))
+    assert (end - first) % step == 0 and at == end and end - step < to < end, "the last place is one of the places"
+    at_end = browser.get("/views/rooms", params={"at": end, "to": to}).text
+    assert 'held at <time datetime="2026-03-01T00:10:13Z">' in at_end and "<b>2 rows</b>" in at_end
+    assert f'value="{end}"' in at_end
+
+
 def test_a_view_has_its_page_and_is_refreshed(browser: TestClient, tracked: Weft) -> None:
     listed = browser.get("/views").text
     assert_safe(listed)

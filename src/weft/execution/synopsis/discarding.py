@@ -15,7 +15,7 @@ from weft.execution.groups import synopsis_of
 from weft.execution.synopsis.standing import STATES_NAME, last_state
 from weft.failpoint import failpoint
 from weft.faults import query_faults
-from weft.planning.stored_synopsis import MARK, discards, relations_of, tables_of
+from weft.planning.stored_synopsis import discards, relations_of, tables_of
 from weft.planning.synopsis_plan import TP, SynopsisPlan
 from weft.storage.cleaning import clear
 from weft.storage.columns import INSTANT
@@ -25,7 +25,7 @@ from weft.writing.removals import discard
 
 def discard_taken_in(writer: Writer, tick_id: int, at: int) -> None:
     """Discard the rows that all queries have processed by the end of a tick. Raise StorageError if a deletion fails."""
-    queries = writer.queries.with_plans_like(MARK)
+    queries = writer.queries.of_synopses()
     going = {key for _, plan in queries if discards(plan.body) for key in tables_of(plan.body)}
     if not going:
         return
@@ -71,7 +71,7 @@ def drop_unneeded(writer: Writer) -> None:
     """
     folder = writer.data / layout.SYNOPSES
     there = set(folder.names())
-    bodies = [plan.body for _, plan in writer.queries.with_plans_like(MARK)]
+    bodies = [plan.body for _, plan in writer.queries.of_synopses()]
     needed = {name for body in bodies for name in relations_of(body)} | ({STATES_NAME} if bodies else set())
     going = sorted(there - needed)
     if going:

@@ -32,7 +32,6 @@ from weft.execution.synopsis.answers import LEDGER_COLUMNS
 from weft.execution.synopsis.batch import stored_schema
 from weft.execution.synopsis.relations import EngineRelation
 from weft.execution.synopsis.taking_in import SynopsisMember, TakenIn, Together
-from weft.planning.stored_synopsis import MARK
 from weft.planning.synopsis_plan import SynopsisPlan
 from weft.storage.data_files import FileForm, NewFile, file_batches
 from weft.storage.delta_log import DataFile
@@ -237,7 +236,7 @@ class TickSynopses:
     @cached_property
     def _needed(self) -> list[int]:
         """The τ of each synopsis query. A query may be evaluated again from its τ."""
-        queries = self.writer.queries.with_plans_like(MARK)
+        queries = self.writer.queries.of_synopses()
         return [query.tau for query, _ in queries if query.tau is not None]
 
     def _numbered(self, results: _Results, members: Sequence[SynopsisMember]) -> pa.Table:

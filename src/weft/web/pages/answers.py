@@ -24,7 +24,7 @@ def listed(visit: Visit) -> Response:
         "answers.html",
         query=query,
         rows=rows[::-1],
-        unread=Marks(visit).unread_of(query, rows),
+        unread=Marks(visit).unread_of({query.query_id: rows}).get(query.query_id, frozenset()),
         older=visit.here(before=after + 1) if after else None,
         newer=visit.here(before=min(before + _LISTED, query.rows + 1)) if before <= query.rows else None,
     )

@@ -47,7 +47,16 @@ def show(visit: Visit) -> Response:
     queries, unread = _queries(visit, known, unread_only)
     shown = queries[:_QUERIES]
     latest = visit.weft.latest_answers([query.query_id for query in shown], _ANSWERS)
-    news = [_news(visit, query, latest.get(query.query_id, ()), unread.get(query.query_id, 0)) for query in shown]
+    marked = Marks(visit).unread_of(latest)
+    news = [
+        News(
+            query,
+            latest.get(query.query_id, ())[::-1],
+            min(unread.get(query.query_id, 0), query.rows),
+            marked.get(query.query_id, frozenset()),
+        )
+        for query in shown
+    ]
     return visit.show(
         "inbox.html",
         news=news,
@@ -64,10 +73,6 @@ def _queries(
     found = visit.weft.news_page(before=known, limit=_SCANNED if unread_only else _QUERIES + 1)
     unread = Marks(visit).unread(found)
     return tuple(query for query in found if not unread_only or unread.get(query.query_id)), unread
-
-
-def _news(visit: Visit, query: QueryRecord, rows: tuple[ResultRow, ...], unread: int) -> News:
-    return News(query, rows[::-1], min(unread, query.rows), Marks(visit).unread_of(query, rows))
 
 
 def mark(visit: Visit) -> Response:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from weft.api.weft import Weft
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
-from weft.errors import NotAllowed, Refused, WeftError
+from weft.errors import NotAllowed, NotFound, Refused, StorageError, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.web.jobs import Go, Job, Outcome, Shown
@@ -21,6 +21,10 @@ from weft.web.visits import Visit, page
 
 _SAMPLES: Final = 5
 _LISTED: Final = 20
+_EXCERPT: Final = 400
+"""How many bytes of a record the list of the quarantine shows."""
+_WHOLE: Final = 200_000
+"""How many bytes of a record its own page shows."""
 _OPTIONS: Final = ("table", "ts_from", "keys", "evolve")
 """The fields of the form for a file."""
 
@@ -117,7 +121,31 @@ def quarantine(visit: Visit) -> Response:
     table = visit.weft.table(visit.part("name"))
     records = visit.weft.quarantine_page(table.name, after=visit.number("after") or 0, limit=_LISTED + 1)
     more = visit.here(after=records[_LISTED - 1].quarantine_id) if len(records) > _LISTED else None
-    return visit.show("quarantine.html", table=table, records=records[:_LISTED], more=more)
+    shown = [(each, _content(visit, each.quarantine_id, _EXCERPT)) for each in records[:_LISTED]]
+    return visit.show("quarantine.html", table=table, records=shown, more=more)
+
+
+def _content(visit: Visit, record: int, longest: int) -> str | None:
+    """Return the beginning of a record as text, or None if its bytes are damaged."""
+    try:
+        raw = visit.weft.quarantined_bytes(record, longest)
+    except StorageError:
+        return None
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def record(visit: Visit) -> Response:
+    """Show a record of the quarantine whole, or a file with its bytes."""
+    table, key = visit.weft.table(visit.part("name")), visit.key("record")
+    found = next(iter(visit.weft.quarantine_page(table.name, after=key - 1, limit=1)), None)
+    if found is None or found.quarantine_id != key:
+        raise NotFound(f"the quarantine of {table.name} has no record {key}", hint="It may have been read again.")
+    if visit.asked("file"):
+        # Nothing in the record makes a browser run it.
+        headers = {"content-disposition": f'attachment; filename="record-{key}"', "x-content-type-options": "nosniff"}
+        return Response(visit.weft.quarantined_bytes(key), 200, headers, "application/octet-stream")
+    content = _content(visit, key, _WHOLE)
+    return visit.show("quarantine_record.html", table=table, record=found, content=content, whole=found.size <= _WHOLE)
 
 
 def retry(visit: Visit) -> Response:
@@ -205,4 +233,5 @@ ROUTES: Final = (
     Route("/tables/{name}/loads/{load_id:key}/undo", page(undo), methods=["POST"]),
     Route("/tables/{name}/quarantine", page(quarantine)),
     Route("/tables/{name}/quarantine", page(retry), methods=["POST"]),
+    Route("/tables/{name}/quarantine/{record:key}", page(record)),
 )

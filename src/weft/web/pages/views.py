@@ -56,6 +56,7 @@ def show(visit: Visit) -> Response:
     span = Span.of([Bar("", *history.bounds)] if history.bounds else [], history.at)
     # The first place of the slider is not before the first period.
     first, last = -(-span.first // _SECOND), -(-span.last // _SECOND)
+    step = max((last - first) // _STOPS, 1)
     instant = last * _SECOND if chosen is None else chosen
     return visit.show(
         "view.html",
@@ -64,16 +65,22 @@ def show(visit: Visit) -> Response:
         drawing=_drawn(table, history),
         first=first,
         last=last,
-        step=max((last - first) // _STOPS, 1),
+        step=step,
+        end=first + -(-(last - first) // step) * step,
         at=min(max(instant // _SECOND, first), last),
         **_held(visit, table, instant),
     )
 
 
 def _chosen(visit: Visit) -> int | None:
-    """Return the instant of the address, or None."""
+    """Return the instant of the address, or None.
+
+    The last place of the slider can be after the last instant, ``to``, for which it then stands.
+    """
     at, given = visit.number("at"), read_instant(visit.asked("t"))
-    return given if at is None or given is not None else min(max(at, _NEAREST), _FARTHEST) * _SECOND
+    if at is None or given is not None:
+        return given
+    return min(max(at, _NEAREST), _FARTHEST, visit.number("to", _FARTHEST) or 0) * _SECOND
 
 
 def _held(visit: Visit, table: TableRecord, instant: int) -> dict[str, object]:

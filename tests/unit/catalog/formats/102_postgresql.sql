@@ -1,0 +1,12 @@
+CREATE INDEX queries_news ON queries (last_first_at, query_id) WHERE last_first_at IS NOT NULL;
+ALTER TABLE plans ADD COLUMN tau BIGINT;
+ALTER TABLE plans ADD COLUMN sharing BIGINT NOT NULL DEFAULT '0';
+ALTER TABLE plans ADD COLUMN version BIGINT NOT NULL DEFAULT '0';
+CREATE INDEX plans_shared ON plans (tau) WHERE tau IS NOT NULL;
+ALTER TABLE queries ADD COLUMN shared_since INTEGER;
+DROP INDEX queries_poll;
+CREATE INDEX queries_poll ON queries (state, plan_id, next_run, tau, from_instant, next_due) WHERE shared_since IS NULL;
+CREATE INDEX queries_shared ON queries (plan_id, query_id) WHERE shared_since IS NOT NULL;
+CREATE TABLE tick_plans (tick_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, tau BIGINT NOT NULL, reason TEXT COLLATE "C", PRIMARY KEY (tick_id, plan_id), FOREIGN KEY (tick_id) REFERENCES ticks (tick_id), FOREIGN KEY (plan_id) REFERENCES plans (plan_id));
+CREATE INDEX tick_plans_by_plan ON tick_plans (plan_id, tick_id);
+CREATE TABLE shared_ticks (query_id INTEGER NOT NULL, after INTEGER NOT NULL, upto INTEGER NOT NULL, plan_id INTEGER NOT NULL, PRIMARY KEY (query_id, after), FOREIGN KEY (query_id) REFERENCES queries (query_id), FOREIGN KEY (plan_id) REFERENCES plans (plan_id));

@@ -179,10 +179,14 @@ def test_the_channels_of_an_older_format_that_are_behind_are_served(home: Path, 
         connection.execute(text("UPDATE queries SET next_ordinal = 4 WHERE query_id = 1"))
         for query_id, delivered, state in ((1, 0, "active"), (1, 3, "active"), (1, 2, "active"), (1, 0, "ended")):
             subscribe(connection, query_id, delivered, state)
+        connection.execute(text("UPDATE queries SET next_ordinal = 2, state = 'removed' WHERE query_id = 2"))
         subscribe(connection, 2, 0, "active")
     with opened(home, at=0) as migrated:
         waiting = migrated.subscriptions.waiting(0, 0)
         assert [(each.sub_id, query.name) for each, query in waiting] == [(1, "a"), (3, "a")]
+        with migrated._database.reading() as connection:
+            marked = connection.execute(text("SELECT sub_id FROM subscriptions WHERE behind = 1 ORDER BY sub_id"))
+            assert list(marked.scalars()) == [1, 3], "the index has no others"
 
 
 def subscribe(connection: Connection, query_id: int, delivered: int, state: str) -> None:

@@ -113,8 +113,7 @@ class Queries:
 
     def count_of(self, user: str) -> int:
         """Return the number of installed queries of an owner."""
-        queries = ddl.queries.c
-        wanted = select(func.count()).where(queries.user == user, ddl.LIVE)
+        wanted = select(func.count()).where(ddl.queries.c.user == user, ddl.LIVE)
         return int(self._database.value(wanted))
 
     def count(self, plan_id: int | None = None) -> int:

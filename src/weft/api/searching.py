@@ -115,7 +115,7 @@ def _catch_up(home: OpenHome, index: WordIndex, *, quickly: bool) -> bool:
     from weft.storage.table import Table
 
     ledger = Table(home.catalog.data / layout.LEDGER)
-    if not ledger.exists():
+    if not ledger.exists() or index.version() == ledger.snapshot().version:
         return True
     lock = _adding.setdefault(index.folder, threading.Lock())
     if not lock.acquire(blocking=not quickly):

@@ -414,7 +414,7 @@ subscriptions: Final = Table(
     Column("digest", Text),
     Column("zone", Text),
     Column("digest_at", BigInteger),
-    # Whether the query has answers after ``delivered``.
+    # Whether the subscription has not ended, and its live query has answers after ``delivered``.
     Column("behind", Integer, nullable=False, server_default="0"),
     UniqueConstraint("query_id", "channel"),
     Index("subscriptions_by_channel", "channel"),

@@ -43,9 +43,9 @@ WRITES: Final = "weft_writes"
 """The execution option that marks a writing transaction."""
 
 _BUSY_TIMEOUT_MS: Final = 30_000
-POOL: Final = {"pool_size": 5, "max_overflow": 33}
-"""One connection for each of the 16 threads of pages, the 16 of jobs, and those that tick, deliver, renew a lease, poll
-or index answers.  Five stay open.
+POOL: Final = {"pool_size": 5, "max_overflow": 51}
+"""One connection for each thread of a server: 16 make pages, 16 run jobs, 16 run commands, 2 check texts, and 6 tick,
+deliver, renew leases, poll and index answers.  Five stay open.
 """
 _SERVER_SETTINGS: Final = {
     "lock_timeout": _BUSY_TIMEOUT_MS,

@@ -135,8 +135,8 @@ _COUNTED: Final = (
     "CREATE INDEX tick_queries_gained ON tick_queries (query_id, tick_id) WHERE rows > 0",
     "ALTER TABLE subscriptions ADD COLUMN behind INTEGER NOT NULL DEFAULT '0'",
     """
-    UPDATE subscriptions SET behind = 1 WHERE delivered < (SELECT next_ordinal - 1 FROM queries WHERE queries.query_id =
-    subscriptions.query_id)
+    UPDATE subscriptions SET behind = 1 WHERE state <> 'ended' AND delivered < (SELECT next_ordinal - 1 FROM queries
+    WHERE queries.query_id = subscriptions.query_id AND queries.state <> 'removed')
     """,
     "CREATE INDEX subscriptions_kept ON subscriptions (query_id) WHERE state IN ('active', 'parked')",
     "CREATE INDEX subscriptions_behind ON subscriptions (behind, query_id) WHERE behind = 1",

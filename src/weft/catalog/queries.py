@@ -113,8 +113,7 @@ class Queries:
 
     def count_of(self, user: str) -> int:
         """Return the number of installed queries of an owner."""
-        queries = ddl.queries.c
-        wanted = select(func.count()).where(queries.user == user, ddl.LIVE)
+        wanted = select(func.count()).where(ddl.queries.c.user == user, ddl.LIVE)
         return int(self._database.value(wanted))
 
     def count(self, plan_id: int | None = None) -> int:
@@ -281,6 +280,8 @@ class Queries:
             reason = (PURGING_NOW if now else PURGING) if purge else None
             forget_grants(connection, "query", query.query_id)
             connection.execute(delete(ddl.secrets).where(ddl.secrets.c.query_id == query.query_id))
+            of_this = update(ddl.subscriptions).where(ddl.subscriptions.c.query_id == query.query_id)
+            connection.execute(of_this.values(behind=0))
             return change_query(connection, query.query_id, state="removed", removed_at=at, reason=reason)
 
     def purging(self) -> tuple[QueryRecord, ...]:

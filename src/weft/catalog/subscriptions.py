@@ -292,15 +292,16 @@ def change_subscription(connection: Connection, sub_id: int, **values: Any) -> N
     """Update columns of a subscription."""
     which = ddl.subscriptions.c.sub_id == sub_id
     connection.execute(update(ddl.subscriptions).where(which).values(**values))
-    if "delivered" in values:
+    if values.keys() & {"delivered", "state"}:
         mark_behind(connection, which)
 
 
 def mark_behind(connection: Connection, which: ColumnElement[bool]) -> None:
-    """Record which of these subscriptions are behind: their queries have answers after ``delivered``."""
+    """Record which of these subscriptions are behind: they have not ended, and a live query has further answers."""
     subscriptions, queries = ddl.subscriptions.c, ddl.queries.c
-    last = select(queries.next_ordinal - 1).where(queries.query_id == subscriptions.query_id).scalar_subquery()
-    behind = case((subscriptions.delivered < last, 1), else_=0)
+    last = select(queries.next_ordinal - 1).where(queries.query_id == subscriptions.query_id, ddl.LIVE)
+    further = and_(subscriptions.state != "ended", subscriptions.delivered < last.scalar_subquery())
+    behind = case((further, 1), else_=0)
     connection.execute(update(ddl.subscriptions).where(which).values(behind=behind))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.api import searching
 from weft.api.searching import Found
 from weft.api.weft import Weft
 from weft.rights.principal import Principal
@@ -45,6 +46,16 @@ def test_words_find_answers(weft: Weft) -> None:
     assert _found(weft, 'say "quoted') == []
     assert _found(weft, '"quoted" OR NOT * (') == []
     assert _found(weft, "") == _found(weft, " \0 ") == []
+
+
+def test_a_search_is_complete_while_another_thread_looks_for_answers(weft: Weft) -> None:
+    _found(weft, "fox")
+    (lock,) = (each for folder, each in searching._adding.items() if folder.is_relative_to(weft.home))
+    with lock:
+        assert _found(weft, "fox") == [("all", 1), ("few", 1)]
+        _add(weft, 3, "a second fox")
+        assert not weft.search("fox").complete
+    assert _found(weft, "second") == [("all", 3)]
 
 
 def test_later_answers_are_found_newest_first_and_page_by_page(weft: Weft) -> None:

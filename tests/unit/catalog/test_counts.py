@@ -8,9 +8,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from sqlalchemy import select
 
 from definitions import definition
-from weft.catalog import Catalog, Writer
+from weft.catalog import Catalog, Writer, ddl
 from weft.catalog.query_list import QueryFilter
 from weft.catalog.records import Choice, Count
 
@@ -105,10 +106,18 @@ def assert_waiting(course: Course) -> int:
         if each.query_id in queries and each.is_served and each.delivered < queries[each.query_id].rows
         if each.next_attempt_at is None
     ]
+    every = course.catalog.subscriptions.all()
+    late = {each.sub_id for each in every if each.query_id in queries and each.delivered < queries[each.query_id].rows}
+    assert behind(course.catalog) == late
     waiting = course.catalog.subscriptions.waiting(0, course.t)
     assert [each.sub_id for each, _ in waiting] == expected
     assert course.catalog.subscriptions.count_waiting(0, course.t) == len(expected)
     return len(expected)
+
+
+def behind(catalog: Catalog) -> set[int]:
+    with catalog._database.reading() as connection:
+        return set(connection.execute(select(ddl.subscriptions.c.sub_id).where(ddl.BEHIND)).scalars())
 
 
 def assert_figures(course: Course) -> int:

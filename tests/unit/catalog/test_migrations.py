@@ -78,6 +78,17 @@ def structure(catalog: Catalog) -> dict[str, object]:
         }
 
 
+def conditions(catalog: Catalog) -> dict[str, str]:
+    """Return the definition of each index as the database states it: the condition, too."""
+    asked = {
+        "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL",
+        "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()",
+    }
+    with catalog._database.reading() as connection:
+        rows = connection.execute(text(asked[connection.dialect.name])).all()
+    return {name: "".join(definition.replace('"', "").replace("!=", "<>").split()).lower() for name, definition in rows}
+
+
 def back_to(catalog: Catalog, number: int = 100) -> None:
     """Make the catalog that of format 100, 101 or 102, with the statements by which Weft created that format."""
     with catalog._database.changing() as connection:
@@ -99,12 +110,13 @@ def back_to(catalog: Catalog, number: int = 100) -> None:
 @pytest.mark.parametrize("number", [100, 101, 102])
 def test_a_home_of_an_older_format_becomes_like_a_new_one(home: Path, opened: Opened, number: int) -> None:
     catalog = opened(home, at=0)
-    new = structure(catalog)
+    new, indexes = structure(catalog), conditions(catalog)
     back_to(catalog, number)
     assert bool(set(ADDED) & structure(catalog).keys()) == (number > 100)
     with opened(home, at=0) as migrated:
         assert migrated.home().format == ddl.FORMAT
         assert structure(migrated) == new
+        assert conditions(migrated) == indexes
 
 
 def insert_queries(catalog: Catalog, *rows: tuple[str, int, str, int | None]) -> None:
@@ -154,6 +166,35 @@ def test_queries_of_format_100_share_the_tau_of_their_plan_after_a_tick(home: Pa
         assert [(each.tau, each.queries) for each in writer.ticks.shared(second.tick_id)] == [(10, 3)]
         writer.ticks.commit(second.tick_id, {}, [], 0, together={1: "none"})
         assert {query.tau for query in migrated.queries.all()} == {20}
+
+
+@pytest.mark.parametrize("number", [100, 101, 102])
+def test_the_channels_of_an_older_format_that_are_behind_are_served(home: Path, opened: Opened, number: int) -> None:
+    """Of three answers, the channels have had none, all, two, and none; the last one has ended."""
+    catalog = opened(home, at=0)
+    back_to(catalog, number)
+    insert_plans(catalog, {1: '{"constant":1}'})
+    insert_queries(catalog, ("a", 1, "[]", 5), ("b", 1, "[]", 5))
+    with catalog._database.changing() as connection:
+        connection.execute(text("UPDATE queries SET next_ordinal = 4 WHERE query_id = 1"))
+        for query_id, delivered, state in ((1, 0, "active"), (1, 3, "active"), (1, 2, "active"), (1, 0, "ended")):
+            subscribe(connection, query_id, delivered, state)
+        connection.execute(text("UPDATE queries SET next_ordinal = 2, state = 'removed' WHERE query_id = 2"))
+        subscribe(connection, 2, 0, "active")
+    with opened(home, at=0) as migrated:
+        waiting = migrated.subscriptions.waiting(0, 0)
+        assert [(each.sub_id, query.name) for each, query in waiting] == [(1, "a"), (3, "a")]
+        with migrated._database.reading() as connection:
+            marked = connection.execute(text("SELECT sub_id FROM subscriptions WHERE behind = 1 ORDER BY sub_id"))
+            assert list(marked.scalars()) == [1, 3], "the index has no others"
+
+
+def subscribe(connection: Connection, query_id: int, delivered: int, state: str) -> None:
+    """Insert a channel as format 100 has it."""
+    names = "query_id, channel, delivered, state, attempts"
+    number = connection.execute(text("SELECT count(*) FROM subscriptions")).scalar_one()
+    values = f"{query_id}, 'email:{number}@b.c', {delivered}, '{state}', 0"
+    connection.execute(text(f"INSERT INTO subscriptions ({names}) VALUES ({values})"))
 
 
 def test_a_home_of_an_older_format_is_migrated_once(

@@ -18,10 +18,13 @@ from starlette.types import Message
 from shown_pages import assert_safe, field, sent
 from weft.api.weft import Weft
 from weft.catalog.dialects import POOL
+from weft.cli.server import server
 from weft.errors import NotAllowed, Refused
+from weft.web import checks
 from weft.web.app import application
 from weft.web.attempts import Attempts, TooManyAttempts
-from weft.web.jobs import _AT_ONCE, Go
+from weft.web.jobs import _AT_ONCE as jobs_at_once
+from weft.web.jobs import Go
 from weft.web.serving import THREADS, Address, page_served
 from weft.web.site import Site
 
@@ -375,7 +378,8 @@ def test_each_thread_of_the_server_can_have_a_connection(peopled: Weft) -> None:
     with page_served(peopled, Address(port=0), lambda _: [Route("/threads", threads)]) as address:
         assert int(urlopen(f"{address.url}threads").read()) == THREADS
     others = 6  # they tick, deliver, renew two leases, poll, and index answers
-    assert sum(POOL.values()) == THREADS + 2 * _AT_ONCE + others
+    jobs, commands = 2 * jobs_at_once, server._COMMANDS
+    assert sum(POOL.values()) == THREADS + jobs + commands + checks._AT_ONCE + others
 
 
 def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:

@@ -117,6 +117,24 @@ def test_the_content_of_a_record_is_shown(browser: TestClient, weft: Weft) -> No
         assert browser.get(other).status_code == 404
 
 
+def test_the_list_does_not_read_large_records(browser: TestClient, weft: Weft) -> None:
+    weft.make_table("people", "id INT")
+    weft.ingest_file(io.BytesIO(b"id\n" + b"x" * (1 << 20) + b"\n"), "people")
+    (record,) = weft.quarantined()
+    assert record.size > 1 << 20
+    listed = browser.get("/tables/people/quarantine").text
+    assert "too large for this list" in listed and "xxxx" not in listed
+    shown = browser.get(f"/tables/people/quarantine/{record.quarantine_id}").text
+    assert "xxxx" in shown and "The beginning. The file has the rest." in shown
+
+
+def test_a_character_at_the_end_of_an_excerpt_is_whole(browser: TestClient, weft: Weft) -> None:
+    weft.make_table("people", "id INT")
+    weft.ingest_file(io.BytesIO(b"id\n" + "\u20ac".encode() * 150 + b"\n"), "people")  # 3 bytes each
+    listed = browser.get("/tables/people/quarantine").text
+    assert "\u20ac" * 133 in listed and "\\xe2" not in listed
+
+
 def test_a_damaged_record_of_the_quarantine_is_named(browser: TestClient, weft: Weft) -> None:
     weft.make_table("people", "id INT")
     weft.ingest_file(io.BytesIO(b"id\nno number\n"), "people")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ _SAMPLES: Final = 5
 _LISTED: Final = 20
 _EXCERPT: Final = 400
 """How many bytes of a record the list of the quarantine shows."""
+_BRIEF: Final = 1 << 20
+"""The size of the largest record whose content the list shows.  A record is read whole, to check its SHA-256."""
 _WHOLE: Final = 200_000
 """How many bytes of a record its own page shows."""
 _OPTIONS: Final = ("table", "ts_from", "keys", "evolve")
@@ -121,8 +124,11 @@ def quarantine(visit: Visit) -> Response:
     table = visit.weft.table(visit.part("name"))
     records = visit.weft.quarantine_page(table.name, after=visit.number("after") or 0, limit=_LISTED + 1)
     more = visit.here(after=records[_LISTED - 1].quarantine_id) if len(records) > _LISTED else None
-    shown = [(each, _content(visit, each.quarantine_id, _EXCERPT)) for each in records[:_LISTED]]
-    return visit.show("quarantine.html", table=table, records=shown, more=more)
+    shown = [
+        (each, _content(visit, each.quarantine_id, _EXCERPT) if each.size <= _BRIEF else "")
+        for each in records[:_LISTED]
+    ]
+    return visit.show("quarantine.html", table=table, records=shown, more=more, brief=_BRIEF)
 
 
 def _content(visit: Visit, record: int, longest: int) -> str | None:
@@ -131,7 +137,8 @@ def _content(visit: Visit, record: int, longest: int) -> str | None:
         raw = visit.weft.quarantined_bytes(record, longest)
     except StorageError:
         return None
-    return raw.decode("utf-8", "backslashreplace")
+    # A character that the end cuts is left out.
+    return getincrementaldecoder("utf-8")("backslashreplace").decode(raw, final=len(raw) < longest)
 
 
 def record(visit: Visit) -> Response:

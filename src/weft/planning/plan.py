@@ -24,13 +24,15 @@ from weft.derivation.access_paths import access_paths, whole_tables
 from weft.derivation.canonical import canonical
 from weft.derivation.incremental import incremental, snapshot
 from weft.derivation.lift import bind_params, lift
+from weft.derivation.lives import lives
 from weft.derivation.localize import localize
 from weft.derivation.monotone import ClosedFormVerdict, closed_form_verdict, minimum_bounding
 from weft.derivation.normalize import normalize
 from weft.derivation.size import size
 from weft.derivation.stateful import begins_with_time, depends_on_time, has_own_constants, stateful, states
-from weft.errors import Reasons, SqlError
+from weft.errors import DerivationError, Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
+from weft.planning.state_sql import inputs
 from weft.sql.lower.query import bind, within_limits
 from weft.sql.lower.rewriting import viewed
 from weft.sql.lower.view_definitions import with_definitions
@@ -188,6 +190,7 @@ def planned(query: Query, *, from_now: bool = False, definitions: tuple[TableSch
     _within(size(stateful(lifted.query)).sources)
     plan_ = Plan(lifted.query, lifted.values, from_now, definitions)
     _within(sum(1 for event in plan_.branches for _ in scans(localize(event).relation)))
+    _divided(state for event in plan_.branches for state in states(event.relation))
     return plan_
 
 
@@ -255,6 +258,28 @@ def _within(sources: int) -> None:
                 "Split the query into several queries; a query can read the answers of another query FROM results.NAME."
             ),
         )
+
+
+def _divided(read: Iterable[StateSchema]) -> None:
+    """Raise SqlError if the conditions of a state, or of a state below it, have too many alternatives."""
+    waiting, known = list(read), set[StateSchema]()
+    while waiting:
+        state = waiting.pop()
+        if state in known:
+            continue
+        known.add(state)
+        waiting += states(state.operator)
+        inner, columns, _ = inputs(state.operator)
+        try:
+            lives(inner, columns)
+        except DerivationError as error:
+            raise SqlError(
+                error.message,
+                hint=(
+                    "Write fewer ORs with NOW() or subqueries. For NOW() - INTERVAL 1 MONTH < ts, which has several "
+                    "alternatives, write NOW() < ts + INTERVAL 1 MONTH, which has one."
+                ),
+            ) from None
 
 
 def for_one(

@@ -68,6 +68,10 @@ TEXTS = (
     "SELECT a.k AS c0 FROM m AS a LEFT JOIN (r AS b LEFT JOIN u AS c ON b.k = c.k) ON a.k = b.k WHERE c.k IS NULL",
     "SELECT a.k AS c0 FROM m AS a WHERE NOT EXISTS (SELECT 1 FROM r AS e LEFT JOIN (r AS b LEFT JOIN u AS c ON b.k = "
     "c.k AND c.n = a.n) ON e.k = b.k WHERE e.n = a.k AND c.k IS NULL)",
+    "SELECT a.k AS c0 FROM m AS a WHERE EXISTS (SELECT 1 FROM r AS b LEFT JOIN u AS c ON c.k = b.k LEFT JOIN r AS e ON "
+    "e.n = c.n AND e.x = a.x LEFT JOIN u AS g ON g.k = e.k WHERE b.k = a.k AND g.k IS NULL)",
+    "SELECT a.k AS c0 FROM m AS a WHERE EXISTS (SELECT 1 FROM r AS b LEFT JOIN (u AS c LEFT JOIN r AS e ON e.n = c.n "
+    "AND e.x = a.x LEFT JOIN u AS g ON g.k = e.k) ON c.k = b.k WHERE b.k = a.k AND g.k IS NULL)",
 )
 ONE_PART = (
     "SELECT a.k AS c0 FROM m AS a LEFT JOIN r AS b ON a.k = b.k WHERE b.k IS NULL",

@@ -97,3 +97,26 @@ def test_the_news_of_many_queries_are_found_by_their_parameters() -> None:
     branch = for_many(shape.branches[0], parameter_table(7, shape), {"t": S}, whole=False)
     assert branch.paths["t1"].view == "msgs__news"
     assert [str(path.view) for alias, path in branch.paths.items() if alias == "_p"] == ["parameters__7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (
+            "SELECT newsgroup, COUNT_IF(ts >= NOW() - INTERVAL 1 MONTH) AS a, COUNT_IF(ts >= NOW() - INTERVAL 1 YEAR) "
+            "AS b FROM msgs GROUP BY newsgroup",
+            288,
+        ),
+        (
+            "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(*) AS n FROM msgs WHERE "
+            "FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') - INTERVAL 1 MONTH < ts GROUP BY newsgroup) AS c",
+            8192,
+        ),
+    ],
+)
+def test_too_many_alternatives_below_an_aggregate_are_refused_before_a_tick(text: str, count: int) -> None:
+    with pytest.raises(SqlError) as refused:
+        plan(text, TABLES)
+    assert f"the ORs below an aggregate multiply out to {count:,} alternatives".replace(",", "") in str(refused.value)
+    assert refused.value.hint is not None
+    assert "ts + INTERVAL 1 MONTH > NOW()" in refused.value.hint

@@ -16,7 +16,7 @@ from typing import Final
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Cast, ColumnRef, Literal, Scalar
 from weft.algebra.schema import NULL
-from weft.algebra.traverse import N, Node, mentioned, substitute, transform, walk
+from weft.algebra.traverse import N, Node, free_columns, mentioned, substitute, transform, walk
 from weft.sql.lower.scope import Scope
 
 
@@ -73,10 +73,11 @@ def outer_join(
 def _materialized(side: Side, scope: Scope) -> Side:
     """Let the tick compute a side with several outer joins once.
 
-    An outer join contains two copies of each side.  The size of the query would double with each outer join.
+    An outer join contains two copies of each side.  The size of the query would double with each outer join.  A side
+    that refers to columns of the surrounding query is computed for each of its rows, so it is copied.
     """
     unions = sum(1 for part in walk(side.relation) if isinstance(part, relational.Union))
-    if unions < _MOST_UNIONS or scope.context.view:
+    if unions < _MOST_UNIONS or scope.context.view or free_columns(side.relation):
         return side
     named = relational.distinct_names(side.columns)
     outputs = tuple(relational.Output(name, joined(ref, scope)) for ref, name in named.items())

@@ -139,6 +139,8 @@ def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Scal
 
 
 def _side(value: Scalar, origins: Mapping[ColumnRef, Scalar]) -> _Side | None:
+    if key_of(value) is None:
+        return None
     value = substitute(value, origins)
     found = key_of(value)
     return None if found is None else _Side(*found, value.type)

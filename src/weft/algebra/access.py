@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from weft.algebra.parts import Key
 from weft.algebra.scalar import Shifted
 
 
@@ -62,16 +63,21 @@ class KeyScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
+    """The rows whose ``key`` equals ``via_key`` in some row of ``via``.
 
     If ``null_safe`` is true, NULL equals NULL.
     """
 
     table: str
-    column: str
+    key: Key
     via: Access
-    via_column: str
+    via_key: Key
     null_safe: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column of ``key``."""
+        return self.key.column
 
     @property
     def step(self) -> int:

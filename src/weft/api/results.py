@@ -15,6 +15,7 @@ from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.catalog.ticks import Ticks
+from weft.errors import HomeClosed
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.printable import counted
 from weft.store import Store
@@ -79,9 +80,16 @@ class Results(Tabular):
         from weft.storage.ledger import read_rows
 
         if not self.order:
-            return read_rows(self._data, self.query, self._after, self._limit, self._ticks.with_answers)
+            return read_rows(self._data, self.query, self._after, self._limit, self._found_by)
 
         return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
+
+    def _found_by(self, query_id: int, first: int, last: int) -> tuple[int, int] | None:
+        """Return what ``Ticks.with_answers`` does, or None after the home is closed: answers are read from all files."""
+        try:
+            return self._ticks.with_answers(query_id, first, last)
+        except HomeClosed:
+            return None
 
     @cached_property
     def order(self) -> tuple[Key, ...]:

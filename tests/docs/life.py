@@ -147,7 +147,10 @@ def _path_words(path: Access) -> str:
             shift = f" + {format_interval(path.shift.micros)}" if path.shift.micros else ""
             return f"`DeltaScan`: the rows of `{path.table}` whose `{path.column}`{shift} is in the window"
         case Lookup():
-            return f"`Lookup`: the rows of `{path.table}` whose `{path.key}` is a `{path.via_key}` of `{path.via.view}`"
+            return (
+                f"`Lookup`: the rows of `{path.table}` whose `{path.column}` is a `{path.via_column}` "
+                f"of `{path.via.view}`"
+            )
         case _:
             return f"`FullScan`: the table `{path.table}`"
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.algebra.parts import Key
 from weft.algebra.scalar import Shifted
 
 
@@ -63,21 +62,16 @@ class KeyScan:
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows whose ``key`` equals ``via_key`` in some row of ``via``.
+    """The rows whose ``column`` equals ``via_column`` in some row of ``via``.
 
     If ``null_safe`` is true, NULL equals NULL.
     """
 
     table: str
-    key: Key
+    column: str
     via: Access
-    via_key: Key
+    via_column: str
     null_safe: bool = False
-
-    @property
-    def column(self) -> str:
-        """The column of ``key``."""
-        return self.key.column
 
     @property
     def step(self) -> int:

@@ -74,7 +74,7 @@ def key_and_row_hashes(batch: pa.RecordBatch, key: Sequence[int]) -> tuple[pa.Ar
     key_columns = [_key_form(batch.column(position)) for position in key]
     for at, column in enumerate(key_columns):
         carried = carried.append_column(f"k{at}", column)
-    hashes = computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
+    hashes = _computed(carried, f"{_key_hash(key_columns)} AS hash, {_row_hash(len(columns))} AS sum")
     return _one(hashes["hash"]), _one(hashes["sum"])
 
 
@@ -82,7 +82,7 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
     """Return the checksum of each row over all columns (UINT64)."""
     columns = [_bytes_of(column) for column in batch.columns]
     carried = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
-    return _one(computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
+    return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
 
 
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -92,7 +92,7 @@ def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]
     """
     columns = [_key_form(column) for column in keys.columns]
     table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
-    hashes = _one(computed(table, f"{_key_hash(columns)} AS hash")["hash"])
+    hashes = _one(_computed(table, f"{_key_hash(columns)} AS hash")["hash"])
     order = pc.array_sort_indices(hashes)
     hashes = hashes.take(order)
     differs = pc.not_equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))
@@ -132,7 +132,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
     return column
 
 
-def computed(table: pa.Table, expressions: str) -> Any:
+def _computed(table: pa.Table, expressions: str) -> Any:
     """Compute SQL expressions over a table. Registering the table first would take longer."""
     return _connection().from_arrow(table).project(expressions).to_arrow_table()
 

@@ -12,16 +12,12 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.parts import Key, key_of
 from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
-from weft.algebra.schema import DataType
-from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, Lives, with_bodies
 from weft.derivation.stateful import key_columns
@@ -65,8 +61,8 @@ def _own(interval: Scalar) -> bool:
     return not isinstance(interval, (Literal, Param, ColumnRef))
 
 
-def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, Scalar]) -> None:
-    """``known`` maps each column of an enclosing domain to the original table column, or to a part of it."""
+def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping[ColumnRef, ColumnRef]) -> None:
+    """``known`` maps each column of an enclosing domain to the original table column."""
     demanded = relational.condition(around)
     origins = dict(known)
     for source in relational.sources(around):
@@ -75,87 +71,54 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
     for alias, scan in scans.items():
         if not scan.table.id and not isinstance(paths.get(alias), KeyScan):
             paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
-    pairs = [pair for pair in _equalities(demanded, origins) if _is_stored(pair[0], scans)]
-    pairs.sort(key=lambda pair: _needs_all_groups(pair[0], scans))
+    pairs = sorted(_equalities(demanded, origins), key=lambda pair: _needs_all_groups(pair[0], scans))
     while True:
-        reaching = next((pair for pair in pairs if _reaches(pair[0], pair[1], paths)), None)
+        reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(pair[0], pair[1], paths)), None)
         if reaching is None:
             break
         own, other, null_safe = reaching
-        paths[own.scan] = Lookup(scans[own.scan].table.name, own.key, paths[other.scan], other.key, null_safe)
+        paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column, null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in _bodies(demanded):
         _reach(inner, paths, origins)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One side of an equality: the key of a range variable.  ``ref`` is the column of the key."""
-
-    ref: ColumnRef
-    key: Key
-    type: DataType
-
-    @property
-    def scan(self) -> str:
-        return self.ref.scan
-
-
-def _is_stored(own: _Side, scans: Mapping[str, relational.Scan]) -> bool:
-    """Return whether rows have the key.  The groups of a state are looked up by columns only."""
-    scan = scans.get(own.scan)
-    return scan is not None and (own.key.part is None or not isinstance(scan.table, relational.StateSchema))
-
-
-def _needs_all_groups(own: _Side, scans: Mapping[str, relational.Scan]) -> bool:
+def _needs_all_groups(own: ColumnRef, scans: Mapping[str, relational.Scan]) -> bool:
     """Return whether a look-up of the column computes all groups of a state, because the column is no key of it."""
-    state = scans[own.scan].table
-    return isinstance(state, relational.StateSchema) and own.key.column not in dict(key_columns(state))
+    state = scans[own.scan].table if own.scan in scans else None
+    return isinstance(state, relational.StateSchema) and own.column not in dict(key_columns(state))
 
 
-def _reaches(own: _Side, other: _Side, paths: Mapping[str, Access]) -> bool:
+def _reaches(own: ColumnRef, other: ColumnRef, paths: Mapping[str, Access]) -> bool:
     return own.scan not in paths and isinstance(paths.get(other.scan), (DeltaScan, KeyScan, Lookup))
 
 
-def _equalities(demanded: relational.Predicate, origins: Mapping[ColumnRef, Scalar]) -> list[tuple[_Side, _Side, bool]]:
-    """Return each equality of keys in both directions, with whether NULL equals NULL.
+def _equalities(
+    demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]
+) -> list[tuple[ColumnRef, ColumnRef, bool]]:
+    """Return each equality of columns in both directions, with whether NULL equals NULL.
 
-    Columns come before parts of columns.  Null-safe equalities come last, because many rows may have NULL, and exist
-    only between columns: a look-up by a part returns the rows that may have the key, and not those without it.
+    The others come first, because many rows may have NULL.
     """
     pairs = []
     for item in relational.conjuncts(demanded):
         match item:
-            case relational.Plain(Call(name="=" | "<=>" as name, args=(one, another))):
-                left, right = _side(one, origins), _side(another, origins)
-                if left is None or right is None or left.type != right.type or left.scan == right.scan:
-                    continue
-                if name == "=" or _of_columns(left, right):
+            case relational.Plain(Call(name="=" | "<=>" as name, args=(ColumnRef() as left, ColumnRef() as right))):
+                left, right = origins.get(left, left), origins.get(right, right)
+                if left.type == right.type and left.scan != right.scan:
                     pairs += [(left, right, name == "<=>"), (right, left, name == "<=>")]
             case _:
                 continue
-    return sorted(pairs, key=lambda pair: (pair[2], not _of_columns(pair[0], pair[1])))
+    return sorted(pairs, key=lambda pair: pair[2])
 
 
-def _side(value: Scalar, origins: Mapping[ColumnRef, Scalar]) -> _Side | None:
-    if key_of(value) is None:
-        return None
-    value = substitute(value, origins)
-    found = key_of(value)
-    return None if found is None else _Side(*found, value.type)
-
-
-def _of_columns(left: _Side, right: _Side) -> bool:
-    return left.key.part is None and right.key.part is None
-
-
-def _copied(source: relational.Source, known: Mapping[ColumnRef, Scalar]) -> dict[ColumnRef, Scalar]:
-    """Map each column of a domain to the original table column, or to its part (law of ``derivation.localize``)."""
+def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
+    """Map each column of a domain to the original table column (law of ``derivation.localize``)."""
     if not isinstance(source, relational.Distinct) or not isinstance(source.input, relational.Project):
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
-    return {ref: substitute(out.value, known) for ref, out in pairs if key_of(out.value) is not None}
+    return {ref: known.get(out.value, out.value) for ref, out in pairs if isinstance(out.value, ColumnRef)}
 
 
 def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
@@ -225,11 +188,7 @@ def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
     """Return pairs (column of ``alias``, equal column of another source of the branch)."""
     pairs = _equalities(relational.condition(event.block), {})
-    return tuple(
-        (own.ref, other.ref)
-        for own, other, null_safe in pairs
-        if own.scan == alias and not null_safe and _of_columns(own, other)
-    )
+    return tuple((own, other) for own, other, null_safe in pairs if own.scan == alias and not null_safe)
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:

@@ -18,10 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.access import Access, FullScan, Lookup
-from weft.algebra.parts import Key
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import DataType
-from weft.arrangement.part_keys import UNSURE, VALUE, part_keys
 from weft.derivation.access_paths import in_reading_order
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
@@ -112,12 +110,12 @@ class LocalRows:
         texts = pc.list_element(self.data.column("row"), number)
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
-    def among(self, keys: Mapping[Key, Sequence[pa.ChunkedArray]]) -> LocalRows:
-        """Return the rows that match a key in at least one item of ``keys``, and possibly further rows.
+    def among(self, keys: Mapping[str, Sequence[pa.ChunkedArray]]) -> LocalRows:
+        """Return the rows that match a key in at least one column of ``keys``, and possibly further rows.
 
         NULL matches NULL.
         """
-        met = [_among(self.column(key.column), key, _distinct(parts)) for key, parts in keys.items()]
+        met = [_among(self.column(column), _distinct(parts)) for column, parts in keys.items()]
         return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
 
     def inside(self, slices: Sequence[Slice]) -> LocalRows:
@@ -231,16 +229,16 @@ class DriverReader:
         how = f"{count_text(data.num_rows)} from {count_text(len(files), 'file')} with {count_text(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
-    def lookup(self, name: str, keys: Mapping[Key, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that match a key in at least one item of ``keys``, and possibly further rows.
+    def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
+        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows.
 
         NULL matches NULL.
         """
-        wanted = {key: _distinct(parts) for key, parts in keys.items()}
+        wanted = {column: _distinct(parts) for column, parts in keys.items()}
         count = sum(map(len, wanted.values()))
         if count > self.bounds.keys:
             return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
-        wide, held = {*columns, *(key.column for key in keys)}, rows_of(self.files(name))
+        wide, held = {*columns, *keys}, rows_of(self.files(name))
         keys_text = f"{count_text(count, 'key')} looked up"
         if held > self.bounds.filtered:
             return self._looked_up(name, wanted, wide, keys_text)
@@ -253,24 +251,26 @@ class DriverReader:
             "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
         )
 
-    def _looked_up(self, name: str, keys: Mapping[Key, pa.Array], columns: Iterable[str], keys_text: str) -> Reading:
+    def _looked_up(self, name: str, keys: Mapping[str, pa.Array], columns: Iterable[str], keys_text: str) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, ResultsTable):
             return Reading(
                 "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
             )
-        if not may_look_up(relation, (key.column for key in keys)):
+        if not may_look_up(relation, keys):
             return Reading("Spark", "Weft does not look up the ends of periods in a large table")
         shown = {*columns, relation.schema.start}
         schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
-        for key, values in keys.items():
-            result = self.look_ups.rows(relation.stored, self.files(name), key, schema.names, values)
+        for column, column_keys in keys.items():
+            kind = schema.field(_spelled(schema, column)).type
+            wanted = pa.table({"key": column_keys.cast(kind)})
+            result = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
             if result.by == "Spark":
-                return Reading("Spark", f"by {key}: {result.how}")
-            how.append(f"by {key}: {result.how}")
+                return Reading("Spark", f"by {column}: {result.how}")
+            how.append(f"by {column}: {result.how}")
             if result.rows is not None:
                 if result.rows.num_rows > self.bounds.news or result.rows.nbytes > self.bounds.size:
-                    return Reading("Spark", f"by {key}: {self._beyond()}")
+                    return Reading("Spark", f"by {column}: {self._beyond()}")
                 parts.append(result.rows.select(schema.names))
         rows = None
         if len(parts) == len(keys):
@@ -376,27 +376,16 @@ def _distinct(parts: Sequence[pa.ChunkedArray]) -> pa.Array:
     return pc.unique(pa.concat_arrays(chunks)) if chunks else pa.array([], parts[0].type)
 
 
-def _among(column: pa.ChunkedArray, key: Key, wanted: pa.Array) -> pa.ChunkedArray:
+def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
     """For floats, return true for every value but NULL, because Arrow's ``is_in`` distinguishes -0.0 and 0.0."""
-    if key.part is not None:
-        found = part_keys(column, key)
-        return pc.or_(found[UNSURE], pc.is_in(found[VALUE], value_set=wanted.cast(found[VALUE].type)))
     if pa.types.is_floating(column.type):
-        return pc.or_(column.is_valid(), bool(wanted.null_count))
-    return pc.is_in(column, value_set=wanted.cast(column.type))
+        return pc.or_(column.is_valid(), bool(keys.null_count))
+    return pc.is_in(column, value_set=keys.cast(column.type))
 
 
-def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray | None:
-    """Return the keys of a look-up, or None if only Spark can compute them.
-
-    NULL is a key only if it equals NULL there.
-    """
-    column = rows.column(path.via_key.column)
-    if path.via_key.part is not None:
-        found = part_keys(column, path.via_key)
-        if pc.any(found[UNSURE]).as_py():
-            return None
-        column = found[VALUE]
+def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray:
+    """Return the keys of a look-up.  NULL is a key only if it equals NULL there."""
+    column = rows.column(path.via_column)
     return column if path.null_safe else column.drop_null()
 
 
@@ -443,14 +432,11 @@ def readings(
 def _looked_up(
     driver: DriverReader, names: set[str], same: Sequence[Lookup], by_view: Mapping[str, Reading]
 ) -> Reading:
-    keys: dict[Key, list[pa.ChunkedArray]] = {}
+    keys: dict[str, list[pa.ChunkedArray]] = {}
     for path in same:
         via = by_view[path.via.view]
         if via.rows is None:
             why = {"arrangement": "whose arrangement is behind", "driver": "which the tick computes"}
             return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, f'which {via.by} reads')}")
-        found = keys_for(path, via.rows)
-        if found is None:
-            return Reading("Spark", f"only Spark can read {path.via_key} in some rows of {path.via.view}")
-        keys.setdefault(path.key, []).append(found)
+        keys.setdefault(path.column, []).append(keys_for(path, via.rows))
     return driver.lookup(same[0].table, keys, names)

@@ -7,7 +7,6 @@ caller reads the table.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,11 +17,9 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.parts import Key
-from weft.algebra.schema import Column, TableSchema
+from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
-from weft.arrangement.part_keys import key_schema, part_keys, wanted_keys
 from weft.catalog import layout
 from weft.errors import StorageError
 from weft.storage.columns import stored_schema
@@ -50,18 +47,6 @@ def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Com
         return []
 
 
-def arrangement_name(table: TableSchema, key: Key) -> str:
-    """Return the name of the folder of the arrangement by ``key``."""
-    name = f"{table.id}-{_column(table, key).id}"
-    return name if key.part is None else f"{name}-part-{hashlib.sha256(repr(key.part).encode()).hexdigest()[:16]}"
-
-
-def _column(table: TableSchema, key: Key) -> Column:
-    column = table.column(key.column)
-    assert column is not None
-    return column
-
-
 @dataclass(frozen=True)
 class LookUpResult:
     """The result of a look-up. ``by`` is the reader, and ``how`` describes the method.
@@ -73,34 +58,6 @@ class LookUpResult:
     by: Literal["driver", "arrangement", "Spark"]
     how: str
     rows: pa.Table | None = None
-
-
-@dataclass(frozen=True)
-class Arranged:
-    """The arrangement in ``folder`` by the columns ``key`` of ``schema``.
-
-    If rows are looked up by the part ``of`` a nested column, the key is that of ``part_keys``, and no stored column.
-    """
-
-    folder: Path
-    key: tuple[str, ...]
-    schema: pa.Schema
-    of: Key | None = None
-
-    def open(self) -> Arrangement:
-        """Open the arrangement as it is stored. Raise ArrangementError if this is impossible."""
-        return Arrangement.open(self.folder, self.key, self.schema)
-
-    def read(self, files: Sequence[DataFile]) -> Iterator[pa.Table]:
-        """Yield the rows of files of the table, with the columns of the schema."""
-        of = self.of
-        stored = self.schema if of is None else pa.schema([each for each in self.schema if each.name not in self.key])
-        for batch in (batch for file in files for batch in file_batches(file, stored)):
-            rows = pa.Table.from_batches([batch])
-            if of is not None:
-                keys = part_keys(rows.column(of.column), of)
-                rows = pa.table([*rows.columns, *keys.columns], schema=self.schema)
-            yield rows
 
 
 @dataclass(frozen=True)
@@ -119,37 +76,22 @@ class LookUps:
     most_found: int = 500_000
 
     def rows(
-        self,
-        table: TableSchema,
-        files: Sequence[DataFile],
-        key: Key,
-        columns: Iterable[str],
-        values: pa.Array | pa.ChunkedArray,
+        self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return the given ``columns`` of the rows whose key is among ``values``, and possibly further rows.
+        """Return the given ``columns`` of the rows that have a key in ``column``. ``keys`` is a table of one column.
 
         Two NULLs are equal.
         """
-        arranged = self.arranged(table, key, columns)
-        if key.part is None:
-            keys = pa.table({"key": values.cast(arranged.schema.field(arranged.key[0]).type)})
-        else:
-            keys = wanted_keys(values, key)
-        return self._look_up(arranged, files, keys, null_safe=True)
-
-    def arranged(self, table: TableSchema, key: Key, columns: Iterable[str]) -> Arranged:
-        """Return the arrangement by ``key`` that has the given ``columns``."""
+        key_column = table.column(column)
+        assert key_column is not None
+        folder = self.folder / f"{table.id}-{key_column.id}"
         # Store every column that any look-up has needed, because plans with other columns come and go.
-        folder = self.folder / arrangement_name(table, key)
-        schema = stored_schema(table, {key.column, *columns, *carried_columns(folder)})
-        if key.part is None:
-            return Arranged(folder, (_column(table, key).name,), schema)
-        keyed = key_schema(key)
-        return Arranged(folder, tuple(keyed.names), pa.schema([*schema, *keyed]), key)
+        schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
+        return self._look_up(folder, (key_column.name,), schema, files, keys, null_safe=True)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
         """Return those ``keys`` (query ID and hash) that are in the ledger."""
-        return self._look_up(Arranged(self.folder / layout.LEDGER, tuple(ANSWER.names), ANSWER), files, keys)
+        return self._look_up(self.folder / layout.LEDGER, ANSWER.names, ANSWER, files, keys)
 
     def whole_rows(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
@@ -157,7 +99,7 @@ class LookUps:
         """Return the complete rows that have a key in ``columns``. Two NULLs are equal."""
         ids = [column.id for column in map(table.column, columns) if column is not None]
         folder = self.folder / f"{table.id}-row-{'-'.join(map(str, ids))}"
-        return self._look_up(Arranged(folder, tuple(columns), stored_schema(table)), files, keys, null_safe=True)
+        return self._look_up(folder, columns, stored_schema(table), files, keys, null_safe=True)
 
     def known(
         self, table: TableSchema, files: Sequence[DataFile], columns: Sequence[str], keys: pa.Table
@@ -167,13 +109,23 @@ class LookUps:
         folder = self.folder / f"{table.id}-key-{'-'.join(map(str, ids))}"
         carried = stored_schema(table, columns)
         schema = pa.schema([carried.field(name) for name in columns])
-        return self._look_up(Arranged(folder, tuple(columns), schema), files, keys, null_safe=True)
+        return self._look_up(folder, columns, schema, files, keys, null_safe=True)
 
     def _look_up(
-        self, arranged: Arranged, files: Sequence[DataFile], keys: pa.Table, *, null_safe: bool = False
+        self,
+        folder: Path,
+        key: Sequence[str],
+        schema: pa.Schema,
+        files: Sequence[DataFile],
+        keys: pa.Table,
+        *,
+        null_safe: bool = False,
     ) -> LookUpResult:
+        def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
+            return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
+
         try:
-            arrangement = arranged.open()
+            arrangement = Arrangement.open(folder, key, schema)
             moved = moved_since(arrangement, files)
             behind = arrangement.behind(files, moved)
             if behind is None or behind > self.most_behind:
@@ -183,23 +135,21 @@ class LookUps:
                 )
             how = f"an arrangement of {arrangement.rows:,} rows, runs: {arrangement.runs}, {behind:,} rows behind"
             if self.catching_up:
-                arrangement.catch_up(files, arranged.read, moved)
+                arrangement.catch_up(files, read, moved)
             elif behind:
-                return LookUpResult("arrangement", how, self._scanned(arranged, files, keys))
+                return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
             return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
             return LookUpResult("Spark", f"the arrangement cannot be used: {error.message}")
 
-    def _scanned(self, arranged: Arranged, files: Sequence[DataFile], keys: pa.Table) -> pa.Table | None:
+    def _scanned(
+        self, files: Sequence[DataFile], schema: pa.Schema, key: Sequence[str], keys: pa.Table
+    ) -> pa.Table | None:
         """Return None if the files have more than ``most_read`` rows."""
         if sum(file.rows or 0 for file in files) > self.most_read:
             return None
-        schema = arranged.schema
         conditions = (
             pc.field(name).isin(column.cast(schema.field(name).type).combine_chunks())
-            for name, column in zip(arranged.key, keys.columns, strict=True)
+            for name, column in zip(key, keys.columns, strict=True)
         )
-        condition = reduce(and_, conditions)
-        if arranged.of is None:
-            return read_data_files(files, schema, condition)
-        return pa.concat_tables([schema.empty_table(), *(table.filter(condition) for table in arranged.read(files))])
+        return read_data_files(files, schema, reduce(and_, conditions))

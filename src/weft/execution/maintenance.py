@@ -21,7 +21,6 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from weft.algebra.access import Access, Lookup
-from weft.algebra.parts import Key
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
@@ -43,7 +42,7 @@ from weft.execution.compacting import (
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
 from weft.execution.home import OpenHome, renewing_lease
-from weft.execution.look_ups import ANSWER, LookUps, arrangement_name, moved_since
+from weft.execution.look_ups import ANSWER, LookUps, moved_since
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
@@ -56,12 +55,10 @@ from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.table import Table
 
-_FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)(-part-[0-9a-f]+)?")
+_FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
 
-_NO_VALUES: Final = pa.array([], pa.null())
-
-LookedUp = dict[tuple[str, Key], set[str]]
-"""Maps (table, key of a look-up) to the columns that plans read through this look-up."""
+LookedUp = dict[tuple[str, str], set[str]]
+"""Maps (table, look-up column) to the columns that plans read through this look-up."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +112,9 @@ def build_ahead(home: OpenHome, table: str) -> None:
 
     with suppress(WeftError):
         wanted = look_ups_of_plans(home.catalog, home.catalog.tables.named(table).table_id)
-        for (name, key), columns in sorted(wanted.items(), key=_place):
+        for (name, column), columns in sorted(wanted.items()):
             if name == table:
-                for _ in _built(home, name, key, columns, held):
+                for _ in _built(home, name, column, columns, held):
                     pass
 
 
@@ -128,8 +125,8 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
     if not dry_run:
         StateStore(layout.states_folder(home.folder)).remove_unused()
     wanted = look_ups_of_plans(home.catalog)
-    for (table, key), columns in sorted(wanted.items(), key=_place):
-        yield from _built(home, table, key, columns, None if dry_run else partial(home.writing, "maintain"))
+    for (table, column), columns in sorted(wanted.items()):
+        yield from _built(home, table, column, columns, None if dry_run else partial(home.writing, "maintain"))
     for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
@@ -164,22 +161,22 @@ def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
     """An arrangement that covers only some of the compacted files would have to be built again."""
     look_ups = LookUps(layout.arrangements_folder(home.folder))
     for name in _folders(home):
-        known = _known(home.catalog, name, wanted)
-        if known is None or stored.path != (layout.LEDGER if known.table is None else _path(home, known.table)):
+        known = _key(home.catalog, name, wanted)
+        if known is None or stored.path != (layout.LEDGER if known[1] is None else _path(home, known[1])):
             continue
         with home.writing("maintain"):
             files = Table(home.catalog.data / stored.path).files()
-            columns, table = known.columns, known.table
+            key, table = known
             if table is None:
                 look_ups.answers(files, ANSWER.empty_table())
                 continue
-            keys = stored_schema(table, columns).empty_table().select(columns)
+            keys = stored_schema(table, key).empty_table()
             if "-key-" in name:
-                look_ups.known(table, files, columns, keys)
-            elif known.by is None:
-                look_ups.whole_rows(table, files, columns, keys)
+                look_ups.known(table, files, key, keys.select(key))
+            elif "-row-" in name:
+                look_ups.whole_rows(table, files, key, keys.select(key))
             else:
-                look_ups.rows(table, files, known.by, columns, _NO_VALUES)
+                look_ups.rows(table, files, key[0], key, keys)
 
 
 def _path(home: OpenHome, table: TableSchema) -> str:
@@ -219,49 +216,47 @@ def look_ups_of_plans(catalog: CatalogParts, table_id: int | None = None) -> Loo
     return columns
 
 
-def _place(item: tuple[tuple[str, Key], set[str]]) -> str:
-    return str(item[0])
-
-
 def _look_up(path: Access, own: set[str], read: Mapping[str, set[str]], columns: LookedUp) -> None:
     while isinstance(path, Lookup):
         if path.table in own:
-            columns.setdefault((path.table, path.key), set()).update(read.get(path.table, set()))
+            columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
         path = path.via
 
 
 def _built(
-    home: OpenHome, name: str, key: Key, columns: set[str], held: Callable[[], AbstractContextManager[object]] | None
+    home: OpenHome, name: str, column: str, columns: set[str], held: Callable[[], AbstractContextManager[object]] | None
 ) -> Iterator[Done]:
     """Build one arrangement under the lease that ``held`` takes. With None, only report the step."""
     table = home.catalog.tables.named(name)
-    files = Table(home.catalog.data / table.path).files()
-    if not files or table.schema.column(key.column) is None:
+    files, key_column = Table(home.catalog.data / table.path).files(), table.schema.column(column)
+    if not files or key_column is None:
         return
     stored = table.stored
     required = [column.name for column in stored.columns] if table.tracked else [stored.start]
-    wanted, look_ups = {*columns, *required}, LookUps(layout.arrangements_folder(home.folder))
-    arranged = look_ups.arranged(stored, key, wanted)
-    folder = arranged.folder.name
+    schema = stored_schema(stored, {key_column.name, *columns, *required})
+    folder = f"{table.schema.id}-{key_column.id}"
+    there = layout.arrangements_folder(home.folder) / folder
+    carried = stored_schema(stored, {*schema.names, *carried_columns(there)})
     try:
-        arrangement = arranged.open()
+        arrangement = Arrangement.open(there, [key_column.name], carried)
         behind = arrangement.behind(files, moved_since(arrangement, files))
     except ArrangementError as error:
-        yield Done(folder, "build", f"{name} by {key}", error.message)
+        yield Done(folder, "build", f"{name} by {column}", error.message)
         return
     if rows_of(files) <= BOUNDS.filtered or behind is None or behind <= BOUNDS.filtered:
         return
     problem = None
     if held is not None:
         with held():
-            answer = look_ups.rows(stored, files, key, wanted, _NO_VALUES)
+            keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
+            answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
             problem = answer.how if answer.rows is None else None
-    yield Done(folder, "build", f"{name} by {key}, {behind:,} rows", problem)
+    yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
 
 
 def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
     folder = layout.arrangements_folder(home.folder) / name
-    known = _known(home.catalog, name, wanted)
+    known = _key(home.catalog, name, wanted)
     try:
         if known is None:
             if not dry_run:
@@ -269,7 +264,11 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
                     remove(folder)
             yield Done(name, "delete", "no plan and no view uses it")
             return
-        arrangement = _opened(home, name, known)
+        key, table = known
+        schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
+        if table is not None and "-key-" in name:
+            schema = pa.schema([schema.field(each) for each in key])
+        arrangement = Arrangement.open(folder, key, schema)
         runs = arrangement.runs_to_merge
         if runs:
             if not dry_run:
@@ -280,53 +279,24 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
         yield Done(name, "delete" if known is None else "merge", "not done", error.message)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What an arrangement is for. ``table`` is None for the ledger's arrangement.
+def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
+    """Return the key columns and the table of an arrangement, or None if no plan or view needs the arrangement.
 
-    ``by`` is the key if plans or views look up rows by one key.
+    The table is None for the ledger's arrangement.
     """
-
-    columns: list[str]
-    table: TableSchema | None
-    by: Key | None = None
-
-
-def _opened(home: OpenHome, name: str, known: _Known) -> Arrangement:
-    columns, table = known.columns, known.table
-    arrangements = layout.arrangements_folder(home.folder)
-    folder = arrangements / name
-    if table is None:
-        return Arrangement.open(folder, columns, ANSWER)
-    if known.by is not None:
-        return LookUps(arrangements).arranged(table, known.by, ()).open()
-    schema = stored_schema(table, {*columns, *carried_columns(folder)})
-    if "-key-" in name:
-        schema = pa.schema([schema.field(each) for each in columns])
-    return Arrangement.open(folder, columns, schema)
-
-
-def _known(catalog: CatalogParts, name: str, wanted: LookedUp) -> _Known | None:
-    """Return what an arrangement is for, or None if no plan or view needs the arrangement."""
     if name == layout.LEDGER:
-        return _Known(ANSWER.names, None)
+        return ANSWER.names, None
     match = _FOLDER.fullmatch(name)
     table = next((each for each in catalog.tables.all() if match and each.table_id == int(match[1])), None)
     if match is None or table is None:
         return None
     ids = [int(each) for each in match[3].split("-")]
     columns = [column.name for each in ids for column in table.schema.columns if column.id == each]
-    if len(columns) != len(ids):
-        return None
     if match[2] == "key-":
-        return _Known(columns, table.stored) if columns == list(table.keys or ()) else None
-    if match[4] is not None:
-        own = (key for of, key in wanted if of == table.name and key.part is not None)
-        by = next((key for key in own if arrangement_name(table.stored, key) == name), None)
-        return None if by is None else _Known(columns, table.stored, by)
-    needed = _is_read_by_views(catalog, table.table_id) or _is_looked_up(table.name, columns, wanted)
-    by = Key(columns[0]) if match[2] is None else None
-    return _Known(columns, table.stored, by) if needed else None
+        needed = columns == list(table.keys or ())
+    else:
+        needed = _is_read_by_views(catalog, table.table_id) or _is_looked_up(table.name, columns, wanted)
+    return (columns, table.stored) if needed and len(columns) == len(ids) else None
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
@@ -335,5 +305,4 @@ def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
 
 
 def _is_looked_up(table: str, columns: list[str], wanted: LookedUp) -> bool:
-    own = {key.column.lower() for name, key in wanted if name == table and key.part is None}
-    return any(column.lower() in own for column in columns)
+    return any((table, each.lower()) == (name, column.lower()) for name, column in wanted for each in columns)

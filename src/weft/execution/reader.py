@@ -15,7 +15,6 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from weft.algebra.parts import ROW, Key
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.arrangement.state_store import StateStore
@@ -29,7 +28,7 @@ from weft.execution.relations import Relation, ResultsTable, may_hold_answers, t
 from weft.execution.whole_tables import WholeTables
 from weft.runtime.session import grant_access, spark_errors
 from weft.runtime.settings import in_one_process, scanning, small
-from weft.sql.rendering.render import quoted, scalar
+from weft.sql.rendering.render import quoted
 from weft.storage.data_files import check_data_file, unreadable_file
 from weft.storage.delta_log import DataFile, DeltaSnapshot, distrust
 from weft.storage.slices import Slice
@@ -218,24 +217,24 @@ class Reader:
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
 
-    def lookup(self, name: str, keys: Mapping[Key, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """Return the rows that match a key in at least one item of ``keys``.
+    def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
+        """Return the rows that match a key in at least one column of ``keys``.
 
-        The DataFrames of ``keys`` have one column. One pass over the relation looks up all keys. NULL matches NULL.
+        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns. NULL
+        matches NULL.
         """
         from pyspark.sql import functions as F
 
         table = self.tables[name]
-        own = {key.column for key in keys}
-        data, shown = self.whole(name, {*columns, *own}), None
-        if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, own):
+        data, shown = self.whole(name, {*columns, *keys}), None
+        if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, keys):
             shown, data = data.columns, stored_frame(self.spark, table.stored, self.files(name))
         marks = []
-        for number, (key, parts) in enumerate(keys.items()):
+        for number, (column, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
             wanted = wanted.distinct().withColumn(f"_met{number}", F.lit(True))
-            same = key_in_spark(key).eqNullSafe(wanted["_key"])
-            data = data.alias(ROW).join(F.broadcast(wanted), same, "left").drop("_key")
+            same = data[quoted(column)].eqNullSafe(wanted["_key"])
+            data = data.join(F.broadcast(wanted), same, "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
         met = met.drop(*(f"_met{number}" for number in range(len(marks))))
@@ -297,13 +296,6 @@ class Reader:
         if not files:
             return _empty(spark, spark_schema(table.schema, names))
         return typed_answers(spark, files, table).select(*shown)
-
-
-def key_in_spark(key: Key) -> Column:
-    """Return the key of a look-up in a DataFrame with the alias ``ROW``."""
-    from pyspark.sql import functions as F
-
-    return F.expr(f"{quoted(ROW)}.{quoted(key.column)}" if key.part is None else scalar(key.part))
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:

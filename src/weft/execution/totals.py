@@ -60,11 +60,8 @@ def look_up_keys(same: Sequence[Access], vias: Mapping[str, Rows]) -> tuple[str,
     for path in same:
         if not isinstance(path, Lookup) or not isinstance(rows := vias[path.via.view], LocalRows):
             return None
-        found = keys_for(path, rows)
-        if found is None:
-            return None
         columns.add(path.column)
-        keys += found.chunks
+        keys += keys_for(path, rows).chunks
     return (columns.pop(), keys) if len(columns) == 1 else None
 
 

@@ -34,7 +34,7 @@ from weft.planning.state_plan import (
     touched_keys,
 )
 from weft.planning.state_sql import continued_sql
-from weft.planning.view_text import ViewText, key_sql, view_texts
+from weft.planning.view_text import ViewText, view_texts
 from weft.planning.words import state_words
 from weft.sql.rendering import render
 from weft.sql.rendering.layout import laid_out
@@ -182,8 +182,7 @@ class _Texts:
         keys = Keys((place,), (key_columns(state)[place][1],), (False,))
         (name,) = keys.columns
         parts = dict.fromkeys(
-            f"SELECT {key_sql(path.via_key, path.via.view)} AS {name} FROM {render.quoted(path.via.view)}"
-            for path in paths
+            f"SELECT {render.quoted(path.via_column)} AS {name} FROM {render.quoted(path.via.view)}" for path in paths
         )
         view = ViewText(keys_view(state) + suffix(state), "\nUNION ".join(parts))
         how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
-from weft.algebra.parts import Key
 from weft.algebra.scalar import TICK_END, TICK_START, Literal, Scalar, minus
 from weft.algebra.schema import INTERVAL
 from weft.sql.rendering import render
@@ -63,35 +62,21 @@ def _rows(same: Sequence[Access], suffix: str) -> str:
     news = dict.fromkeys(_slice(path) for path in same if isinstance(path, DeltaScan))
     look_ups = [path for path in same if isinstance(path, Lookup)]
     if look_ups:
-        by_key: dict[Key, list[Lookup]] = {}
-        for path in look_ups:
-            by_key.setdefault(path.key, []).append(path)
-        return "\n  WHERE " + "\n     OR ".join(_among(key, paths, suffix) for key, paths in by_key.items())
+        null_safe = any(path.null_safe for path in look_ups)
+        keys = " UNION ".join(dict.fromkeys(_keys(path, suffix, only=null_safe) for path in look_ups))
+        column = render.quoted(look_ups[0].column)
+        if null_safe:
+            own = f"{render.quoted(look_ups[0].table)}.{column}"
+            return f"\n  WHERE EXISTS (SELECT 1 FROM ({keys}) AS _keys(k) WHERE {own} <=> _keys.k)"
+        return f"\n  WHERE {column} IN ({keys})"
     return "\n  WHERE " + "\n     OR ".join(news) if news else ""
-
-
-def _among(key: Key, look_ups: Sequence[Lookup], suffix: str) -> str:
-    null_safe = any(path.null_safe for path in look_ups)
-    keys = " UNION ".join(dict.fromkeys(_keys(path, suffix, only=null_safe) for path in look_ups))
-    table = look_ups[0].table
-    if null_safe:
-        own = f"{render.quoted(table)}.{render.quoted(key.column)}"
-        return f"EXISTS (SELECT 1 FROM ({keys}) AS _keys(k) WHERE {own} <=> _keys.k)"
-    return f"{key_sql(key, table)} IN ({keys})"
-
-
-def key_sql(key: Key, scan: str) -> str:
-    """Return the SQL of a key over the relation ``scan``."""
-    part = key.of(scan)
-    return render.quoted(key.column) if part is None else render.scalar(part)
 
 
 def _keys(path: Lookup, suffix: str, *, only: bool) -> str:
     """``only`` excludes NULL from the keys of a look-up in which NULL does not equal NULL."""
-    view = path.via.view + suffix
-    column = key_sql(path.via_key, view)
+    column = render.quoted(path.via_column)
     known = f" WHERE {column} IS NOT NULL" if only and not path.null_safe else ""
-    return f"SELECT {column} FROM {render.quoted(view)}{known}"
+    return f"SELECT {column} FROM {render.quoted(path.via.view + suffix)}{known}"
 
 
 def _slice(path: DeltaScan) -> str:

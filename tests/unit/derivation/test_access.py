@@ -6,7 +6,7 @@ import pytest
 
 from netnews import TABLES, table
 from weft.algebra.access import DeltaScan, FullScan, Lookup
-from weft.algebra.schema import DATE, STRING, DataType
+from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import keyless
 from weft.derivation.stateful import states
@@ -40,27 +40,6 @@ def test_a_null_safe_equality_is_looked_up_after_the_others() -> None:
         each for each in branches(f"{text} AND b.inreplyto = a.msgid")[0].paths.values() if isinstance(each, Lookup)
     )
     assert (path.view, path.null_safe) == ("msgs__by_inreplyto", False)
-
-
-def test_a_part_of_a_nested_column_is_looked_up_like_a_column() -> None:
-    def text_of(type_: str) -> DataType:
-        return DataType.of_json(DataType.parse_nested(type_))
-
-    posts = table(8, "posts", {"id": STRING, "meta": text_of("STRUCT<who: STRING>"), "tags": text_of("ARRAY<STRING>")})
-    tables = {**TABLES, "posts": posts}
-
-    def looked_up(text: str) -> list[list[str]]:
-        found = plan(text, tables)
-        every = [for_one(event, found.values, {}, False).paths.values() for event in found.branches]
-        return [[f"{p.key}={p.via_key}" for p in paths if isinstance(p, Lookup)] for paths in every]
-
-    join = "SELECT p.id FROM posts p, users u WHERE p.meta.who = u.name"
-    assert sorted(looked_up(join)) == [["meta.who=name"], ["name=meta.who"]]
-    assert sorted(looked_up(f"{join} AND p.id = u.name")) == [["id=name"], ["name=id"]]  # a column comes first
-    assert looked_up("SELECT p.id FROM posts p, posts q WHERE p.tags[0] = q.tags[1]")[0] == ["tags[1]=tags[0]"]
-    assert looked_up("SELECT p.id FROM posts p, users u WHERE p.meta.who <=> u.name") == [[], []]
-    unanswered = "SELECT p.id FROM posts p WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.name = p.meta.who)"
-    assert ["name=meta.who"] in looked_up(unanswered)
 
 
 def test_groups_are_looked_up_even_if_null_is_among_the_touched_keys() -> None:
@@ -143,7 +122,7 @@ def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
     )
     path = found[0].paths["u"]
     assert isinstance(path, Lookup)
-    assert (path.column, path.via_key.column) == ("name", "sender")
+    assert (path.column, path.via_column) == ("name", "sender")
 
 
 def test_the_first_delivery_reads_whole_tables() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from weft.algebra.parts import Key
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
@@ -156,11 +155,10 @@ def _caught_up(weft: Weft) -> None:
     """As a tick does it."""
     table = weft.catalog.tables.named("posts")
     files = Table(weft.catalog.data / table.path).snapshot().files
-    keys = driver_reader.pa.array([1])
+    keys = driver_reader.pa.table({"key": driver_reader.pa.array([1])})
     look_ups = LookUps(layout.arrangements_folder(weft.home))
     for column in ("id", "parent"):
-        key = Key(column)
-        assert look_ups.rows(table.schema, files, key, [c.name for c in table.schema.columns], keys).rows is not None
+        assert look_ups.rows(table.schema, files, column, [c.name for c in table.schema.columns], keys).rows is not None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from weft.algebra.parts import FIELD, ITEM
 from weft.algebra.scalar import Call, Cast, Element, Literal, Scalar
 from weft.algebra.schema import BOOLEAN, INTEGRAL, NULL, STRING, DataType
 from weft.errors import SqlError
@@ -27,7 +26,7 @@ from weft.sql.lower.intervals import as_stored
 from weft.sql.lower.patterns import check_pattern
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scope import TIME_WINDOW, Scope, suggestion
-from weft.sql.rendering.render import STRUCT
+from weft.sql.rendering.render import FIELD, ITEM, STRUCT
 
 Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
 """A function that translates a part of an expression."""
@@ -108,18 +107,13 @@ def lower_item(node: exp.Bracket, scope: Scope, lower: Lower) -> Scalar:
         case DataType(name="ARRAY", element=DataType() as element):
             if wanted.type.name not in INTEGRAL:
                 raise SqlError(f"an ARRAY index is a whole number, not {wanted.type}", where=place(node))
-            return Call(ITEM, (value, _fixed(wanted)), element)
+            return Call(ITEM, (value, wanted), element)
         case DataType(name="MAP", element=DataType() as element):
-            return Call(ITEM, (value, _fixed(_key(value.type, wanted, node))), element)
+            return Call(ITEM, (value, _key(value.type, wanted, node)), element)
         case DataType(name="STRUCT") if isinstance(wanted, Literal) and isinstance(wanted.value, str):
             return field_of(value, wanted.value, node)
         case _:
             raise refuse("[…]", node, f"{value.type} has no such part", _AS_TEXT)
-
-
-def _fixed(wanted: Scalar) -> Scalar:
-    """A constant index or key is no parameter, because rows are looked up by the part that it names."""
-    return replace(wanted, fixed=True) if isinstance(wanted, Literal) else wanted
 
 
 def _key(map: DataType, wanted: Scalar, node: exp.Expr) -> Scalar:

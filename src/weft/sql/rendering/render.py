@@ -17,7 +17,6 @@ from typing import Final
 from weft.algebra import relation as relational
 from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
-from weft.algebra.parts import FIELD, ITEM
 from weft.algebra.scalar import (
     MICROSECONDS,
     OF_MICROSECONDS,
@@ -80,6 +79,15 @@ The backslash is Spark's default escape character.  Other engines have no defaul
 PART_OF: Final = "split at"
 """The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The
 arguments are the text, the number, the pattern and the limit.
+"""
+FIELD: Final = "field of"
+"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.  The arguments
+are the value and the name of the field.
+"""
+ITEM: Final = "item of"
+"""The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
+
+The result is NULL if the element or the key does not exist.
 """
 STRUCT: Final = "named_struct"
 """The function that returns a STRUCT.  The arguments are a name and a value for each field."""

@@ -1,4 +1,4 @@
-"""Stop a command that runs in a server's process (``weft serve``), and tell how far a command is.
+"""Stop a command that runs in a server's process (``weft serve``), and report its progress.
 
 Ctrl-C raises an exception only in the main thread of a process. A command in a server's thread therefore checks its
 ``CancelToken`` at points where stopping leaves nothing incomplete. The command checks the token while it waits for a
@@ -66,8 +66,8 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", def
 
 
 @contextmanager
-def telling(listener: Callable[[str], None]) -> Iterator[None]:
-    """During the ``with`` block, let ``tell`` in this thread call ``listener``."""
+def progress_reported_to(listener: Callable[[str], None]) -> Iterator[None]:
+    """During the ``with`` block, pass what ``report_progress`` reports in this thread to ``listener``."""
     token = _listener.set(listener)
     try:
         yield
@@ -75,11 +75,14 @@ def telling(listener: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell(news: str) -> None:
-    """Tell whoever waits for the command in this thread how far the command is."""
+def report_progress(text: str) -> None:
+    """Pass the progress of the command in this thread to the listener, if there is one.
+
+    A listener may raise Stopped. Call this function where no operation is incomplete.
+    """
     listener = _listener.get()
     if listener is not None:
-        listener(news)
+        listener(text)
 
 
 def stop_here() -> None:

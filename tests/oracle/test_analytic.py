@@ -34,6 +34,7 @@ TEXTS: Final = 2_400
 SHARDS: Final = 12
 LONG: Final = 30_000
 REPORTED: Final = 10
+"""Failures after which a long run ends."""
 LARGE: Final = 30
 """Tables that the branches of a text may name: DuckDB takes seconds for larger ones."""
 LONGEST: Final = 12_000

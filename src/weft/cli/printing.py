@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli import terminal
 from weft.instants import format_instant, value_text
-from weft.interruption import stop_here, telling
+from weft.interruption import progress_reported_to, stop_here
 from weft.printable import counted as counted
 from weft.printable import one_line, visible
 from weft.printable import size as size
@@ -218,7 +218,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
         def update(news: str) -> None:
             status.update(lines(news))
 
-        with telling(update):
+        with progress_reported_to(update):
             yield update
 
 

@@ -86,11 +86,12 @@ _TIMED_BLOCKS: Final = 12
 
 @dataclass
 class _Outline:
-    """``used`` are the columns that the query mentions.  ``counted`` has the ``Materialized`` inputs of which the
-    number of equal rows matters somewhere, and ``shared`` has the state of each ``Materialized`` input.
+    """What the derivation of the states of one query shares.
 
-    ``moved`` has the column of a state for each column that the state of a part of a join has in its place.  ``steps``
-    has the rows of these states by range variable.
+    ``used`` are the columns that the query mentions.  ``counted`` has the ``Materialized`` inputs in which the number
+    of equal rows matters at one place at least.  ``shared`` maps each ``Materialized`` input to a scan of its state.
+    ``moved`` maps a column to the column of a state that replaces it.  ``steps`` maps the range variable of a part of a
+    join to the rows of this part.
     """
 
     used: frozenset[ColumnRef]
@@ -218,14 +219,14 @@ def _step(step: Join, conditions: Sequence[Predicate], outline: _Outline) -> tup
 
 
 def _counts_below(node: Node, *, bag: bool) -> bool:
-    """Return whether the number of equal rows of the inputs matters.  ``bag`` says whether that of the node's does."""
+    """Return whether the number of equal rows in the inputs matters.  With ``bag``, it matters in the node's rows."""
     if isinstance(node, Recursive):
         return node.duplicates
     return (bag or isinstance(node, (Grouped, Windowed))) and not isinstance(node, _SUBQUERIES)
 
 
 def _counted(node: Node, seen: set[tuple[Node, bool]], *, bag: bool = False) -> Iterator[Node]:
-    """Yield the ``Materialized`` inputs of which the number of equal rows matters.
+    """Yield the ``Materialized`` inputs in which the number of equal rows matters.
 
     A query may mention an input both in a join and in NOT EXISTS, with one range variable.  Both then read one state.
     """

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from weft.errors import Conflict, NotFound, WeftError
 from weft.faults import isolated_error
-from weft.interruption import CancelToken, Stopped, cancellable_by, stop_here, telling
+from weft.interruption import CancelToken, Stopped, cancellable_by, progress_reported_to, stop_here
 
 _AT_ONCE: Final = 8
 """The maximum number of long jobs, and of brief jobs, that run at the same time.  Further jobs wait."""
@@ -139,7 +139,7 @@ class Jobs:
     def _run(self, job: Job, work: Work) -> None:
         state: JobState = "failed"
         try:
-            with cancellable_by(job.cancel_token), telling(job.say):
+            with cancellable_by(job.cancel_token), progress_reported_to(job.say):
                 stop_here()
                 job.outcome = work(job)
             state = "done"

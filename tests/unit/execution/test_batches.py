@@ -12,7 +12,7 @@ from replayed import START, answers, replay_home
 from weft.execution import driver_reader
 from weft.execution.driver_reader import NOTHING
 from weft.execution.ticks import batches
-from weft.interruption import CancelToken, Stopped, cancellable_by, telling
+from weft.interruption import CancelToken, Stopped, cancellable_by, progress_reported_to
 from weft.storage.temporal_sql import TemporalSql
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_batches_deliver_what_one_tick_delivers(tmp_path: Path, monkeypatch: pyt
         assert all(wanted.values())
     monkeypatch.setattr(batches, "ROWS_OF_A_BATCH", 1)
     news: list[str] = []
-    with home(tmp_path / "several") as weft, telling(news.append):
+    with home(tmp_path / "several") as weft, progress_reported_to(news.append):
         done = weft.tick(now=START + 30 * DAY)
         assert ran(done) == [{"cats", "dogs"}, {"replies"}, {"quiet"}, {"words"}, {"both"}]
         assert {report.t for report in done.reports} == {START + 30 * DAY}
@@ -139,7 +139,7 @@ def test_a_stop_between_batches_leaves_the_others_to_the_next_tick(tmp_path: Pat
             token.cancel()
 
     with home(tmp_path / "home") as weft:
-        with cancellable_by(token), telling(stop_before_the_third), pytest.raises(Stopped):
+        with cancellable_by(token), progress_reported_to(stop_before_the_third), pytest.raises(Stopped):
             weft.tick(now=START + 30 * DAY)
         assert {query.name for query in weft.queries() if query.rows} == {"cats", "dogs", "replies"}
         first = {name: answers(weft, name) for name in ("cats", "replies")}

@@ -11,7 +11,7 @@ from shown_pages import assert_safe, field, sent
 from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import CatalogError, Conflict, NotFound
-from weft.interruption import stop_here, tell
+from weft.interruption import report_progress, stop_here
 from weft.web.jobs import Go, Job, Jobs, Outcome
 
 
@@ -134,7 +134,7 @@ def test_a_job_shows_what_its_work_tells(jobs: Jobs) -> None:
     """The work of an operation of the HTTP API does not know its job."""
 
     def work(job: Job) -> Outcome:
-        tell("batch 2 of 5")
+        report_progress("batch 2 of 5")
         return Go("/")
 
     job = jobs.start("tick", "anna", "/", work)

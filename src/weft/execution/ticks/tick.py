@@ -36,7 +36,7 @@ from weft.execution.windows import NEVER
 from weft.failpoint import failpoint
 from weft.faults import FAULTS
 from weft.instants import MIN_INSTANT
-from weft.interruption import stop_here, tell
+from weft.interruption import report_progress, stop_here
 from weft.planning.stored_synopsis import is_synopsis
 from weft.storage.ledger import Added, added_by_query
 from weft.storage.verify import require_undamaged
@@ -73,8 +73,8 @@ def run_tick(
 
     If ``t`` is None, the tick is at the time of the home's clock. ``at`` is the wall clock time. ``session`` is called
     only if a query must be computed. Large first deliveries are ticks of their own (``batches``). Return the report of
-    each tick. Raise ClockError for a ``t`` that the clock does
-    not allow. Raise StorageError for a damaged store, and ExecutionError if Spark fails.
+    each tick. Raise ClockError for a ``t`` that the clock does not allow. Raise StorageError for a damaged store, and
+    ExecutionError if Spark fails.
     """
     limits(writer)  # refuses invalid limits before anything is planned
     reports = []
@@ -93,7 +93,7 @@ def run_tick(
             if number > 1 and not writer.ticks.first_deliveries(batch):
                 continue  # an earlier batch ran these queries, because its queries read their results
             if len(some) > 1:
-                tell(f"ticking, batch {number} of {len(some)}")
+                report_progress(f"ticking, batch {number} of {len(some)}")
                 stop_here()
             with phase(PLANNING):
                 planned = writer.ticks.plan(t, batch, at)

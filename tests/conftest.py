@@ -26,8 +26,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # No deadline for an example, because the machine may be busy.
 settings.register_profile("weft", deadline=None)
 settings.load_profile("weft")
-# Creating a class-data archive takes a core for two minutes. The archive has separate tests.
-os.environ.setdefault("WEFT_CLASS_ARCHIVE", "off")
+# A test uses the class-data archive that run.py creates. Without it, each test would create one.
+os.environ.setdefault("WEFT_CLASS_ARCHIVE", "existing")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

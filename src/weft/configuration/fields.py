@@ -204,8 +204,9 @@ class Configuration(BaseModel):
     maven: Annotated[Https | None, Place(None, "WEFT_MAVEN")] = Field(
         default=None, description="the HTTPS address of a Maven repository instead of Maven Central"
     )
-    class_archive: Annotated[Literal["auto", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
-        default="auto", description="whether Weft uses a class-data archive and creates it automatically: auto or off"
+    class_archive: Annotated[Literal["auto", "existing", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
+        default="auto",
+        description="auto: use a class-data archive, and create it if there is none; existing: only use one; off: neither",
     )
     files_root: Annotated[Path | None, Place("files.root", "WEFT_FILES_ROOT")] = Field(
         default=None, description="the folder under which file channels write"

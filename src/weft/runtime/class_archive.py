@@ -28,6 +28,8 @@ from weft.runtime.java import Java, cache_folder
 _FORMAT: Final = "1"
 """The version of the archive's contents. Increase the version if commands need other classes."""
 
+_OPTION_VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+"""The variables from which Java reads further options. With other options, Java may refuse an archive."""
 _LOWEST_PRIORITY: Final = 19
 _ROOM: Final = 1 << 30
 """The free disk space in bytes that a background creation requires. An archive takes some 170 MB."""
@@ -83,7 +85,7 @@ _missed: tuple[ClassArchive, str] | None = None
 def class_archive(java: Java, class_path: Sequence[Path], options: Sequence[str]) -> ClassArchive:
     """Return the archive for this Java, these jars and these Java options, regardless of the memory size."""
     root = java.executable.resolve().parent.parent
-    ours = [_FORMAT, *_java_marks(root)]
+    ours = [_FORMAT, *_java_marks(root), *(os.environ.get(name, "") for name in _OPTION_VARIABLES)]
     jars = [f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in class_path for stat in (jar.stat(),)]
     relevant = [option for option in options if not option.startswith("-Xmx")]
     folder = cache_folder() / "classes"
@@ -105,16 +107,17 @@ def archive_options(archive: ClassArchive, memory: str) -> tuple[str, ...]:
     """Return the Java options for using the archive. Within ``recording``, return the options for writing the archive.
 
     The result is empty if the archive does not exist or is turned off. ``memory`` is the memory of the JVM. A
-    background creation uses the same amount of memory.
+    background creation, which only the setting ``auto`` permits, uses the same amount of memory.
     """
     global _missed
     if _recording:
         under = () if archive.own_base is None else (f"-XX:SharedArchiveFile={archive.own_base}",)
         return (*under, f"-XX:ArchiveClassesAtExit={archive.draft}")
-    if configuration().class_archive == "off":
+    wanted = configuration().class_archive
+    if wanted == "off":
         return ()
     if not archive.there():
-        _missed = archive, memory
+        _missed = (archive, memory) if wanted == "auto" else None
         return ()
     with suppress(OSError):
         os.utime(archive.file)  # archives without recent use are removed

@@ -113,6 +113,8 @@ def _class_archive(home: Path | None) -> str:
         return f"{archive.file.stat().st_size / 1000000.0:.0f} MB, {archive.file}"
     if archive.failure.exists():
         return f"could not be created; `weft prepare` tries again: {_one_line(archive.failure.read_text())}"
+    if configuration().class_archive == "existing":
+        return "not created yet; `weft prepare` creates it"
     return "not created yet; `weft prepare` creates it, or a background process after the first command with Spark"
 
 

@@ -139,6 +139,26 @@ def test_it_is_neither_used_nor_made_where_it_is_not_wanted(
     assert archive_options(_made(archive), "1g") == ()
 
 
+def test_an_existing_archive_is_used_and_none_is_created(
+    java: Java, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CLASS_ARCHIVE", "existing")
+    archive = class_archive(java, jars, OPTIONS)
+    assert archive_options(archive, "1g") == ()
+    assert not make_in_background()
+    assert f"-XX:SharedArchiveFile={archive.file}" in archive_options(_made(archive), "1g")
+
+
+@pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"])
+def test_the_options_of_the_environment_have_an_archive_of_their_own(
+    java: Java, jars: tuple[Path, ...], variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    without = class_archive(java, jars, OPTIONS)
+    monkeypatch.setenv(variable, "-XX:-BytecodeVerificationRemote")
+    assert class_archive(java, jars, OPTIONS) != without
+
+
 def test_what_is_written_is_not_yet_the_archive(java: Java, jars: tuple[Path, ...]) -> None:
     archive = class_archive(java, jars, OPTIONS)
     with recording():

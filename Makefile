@@ -28,7 +28,7 @@ test-fast: $(STAMP) ## what needs no Spark
 	@$(BIN)/python tests/run.py lint fast examples
 
 test-spark: $(STAMP) ## what needs Spark
-	@$(BIN)/python tests/run.py spark
+	@$(BIN)/python tests/run.py spark scenario
 
 test-long: $(STAMP) ## everything, the long tests too (hours)
 	@$(BIN)/python tests/run.py --long

@@ -1,11 +1,11 @@
 """Run the checks and tests in stages, and print one line with the results at the end.
 
-    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark mutation
+    python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark scenario mutation
 
 ``mutation`` runs with --long or by name. After a failed stage, the other stages still run. The Spark stage is one
 process, because a session takes seconds to start, and two sessions would compete for two cores. The other stages run
-one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage. Those
-of one process come first, so that at the end two processes use both cores.
+one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage. The
+stage of scenarios is the last: whichever ends first, the Spark stage or the others, it runs next to the rest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
@@ -44,11 +45,14 @@ STAGES = {
     ),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),
-    # All tests with the mark ``spark``, including the scenarios (conftest.py sets the mark).
-    "spark": ("spark", ("tests",), ("-p", "no:xdist")),
+    # The tests with the mark ``spark`` (conftest.py sets the mark).
+    "spark": ("spark", ("tests/spark", "tests/oracle", "tests/unit"), ("-p", "no:xdist")),
+    "scenario": ("spark", ("tests/scenario", "tests/soak", "tests/docs"), ("-p", "no:xdist")),
 }
-LANE = ("lint", "examples", "fast")
-"""The order of the stages during the Spark stage."""
+LANE = ("lint", "examples", "fast", "scenario")
+"""The order of the stages beside the Spark stage."""
+SPARK = ("spark", "scenario")
+"""The stages that start Spark."""
 MEMORY = Path("/dev/shm")
 ROOM = 6 << 30
 """The minimum free memory in bytes for temporary files in memory. On a disk, a third of the run time is waiting."""
@@ -92,7 +96,7 @@ Tests that measure the memory of a process turn them off, and the Spark stage do
 def environment(scratch: str, stage: str, *, long: bool) -> dict[str, str]:
     """Return the environment of a stage: temporary files in ``scratch``, cached bytecode, quick settings."""
     own = {"TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": ""}
-    quick = {} if long else QUICK_JAVA if stage == "spark" else {**QUICK_JAVA, **QUICK_MALLOC}
+    quick = {} if long else QUICK_JAVA if stage in SPARK else {**QUICK_JAVA, **QUICK_MALLOC}
     return {**quick, **os.environ, **own}
 
 
@@ -157,12 +161,21 @@ def _read(report: Path) -> dict[str, int]:
 def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[str, int]]:
     """Run a stage of tests, and at the same time other stages one after another. Yield the numbers of each stage.
 
-    The output of the other stages appears at the end.
+    The stages that have not begun when the first one ends run in two lanes. The output of the second lane appears at
+    the end.
     """
-    with ThreadPoolExecutor(1) as lane, TemporaryFile("w+") as shown:
-        running = [lane.submit(_stage, stage, long=long, shown=shown) for stage in others]
+    waiting = deque(others)
+
+    def lane(shown: IO[str] | None) -> Iterator[dict[str, int]]:
+        with suppress(IndexError):  # the other lane took the last one
+            while True:
+                yield _stage(waiting.popleft(), long=long, shown=shown)
+
+    with ThreadPoolExecutor(1) as pool, TemporaryFile("w+") as shown:
+        second = pool.submit(lambda: list(lane(shown)))
         yield tests(first, long=long)
-        yield from (each.result() for each in running)
+        yield from lane(None)
+        yield from second.result()
         shown.seek(0)
         print(shown.read(), end="", flush=True)
 

@@ -206,7 +206,7 @@ class Configuration(BaseModel):
     )
     class_archive: Annotated[Literal["auto", "existing", "off"], Place(None, "WEFT_CLASS_ARCHIVE")] = Field(
         default="auto",
-        description="auto: use a class-data archive, and create it if there is none; existing: only use one; off: neither",
+        description="auto: use a class-data archive, and create a missing one; existing: only use one; off: neither",
     )
     files_root: Annotated[Path | None, Place("files.root", "WEFT_FILES_ROOT")] = Field(
         default=None, description="the folder under which file channels write"

@@ -11,6 +11,8 @@ from weft.instants import format_instant
 from weft.planning.summary import CauseSummary
 
 _DAY: Final = 86_400_000_000
+_SHOWN_RATES: Final = 2
+"""The most tables whose rows a day are shown beside their sizes, so that the estimate fits on a line."""
 _TIMES: Final = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
 
 
@@ -52,10 +54,11 @@ def how_many(summary: CauseSummary, extents: Mapping[str, TableExtent], *, from_
     """
     if not summary.when or any(name not in extents for name in summary.tables):
         return None
-    sizes = [f"{name} has {_size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
     if summary.bounded_by is None or any(extents[name].view for name in summary.bounded_by):
-        read = f" ({', '.join(sizes)})" if sizes else ""
-        return f"Answers so far: `weft try` counts them{read}."
+        size = _size if len(summary.tables) > _SHOWN_RATES else _size_and_rate
+        sizes = [f"{name}: {size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
+        read = f" ({'; '.join(sizes)})" if sizes else ""
+        return f"Answers so far: `weft try` counts them, `weft backtest` dates them{read}."
     most = summary.at_first + sum(extents[name].rows for name in summary.bounded_by)
     names = list(dict.fromkeys(summary.bounded_by))
     if not most:
@@ -89,15 +92,27 @@ def _size(extent: TableExtent, unit: str) -> str:
     return f"{extent.rows:,} {unit}{'s' * (extent.rows != 1)}"
 
 
+def _size_and_rate(extent: TableExtent, unit: str) -> str:
+    daily = _daily(extent)
+    return f"{_size(extent, unit)}, {daily:,.0f} a day" if daily >= 1 else _size(extent, unit)
+
+
 def rate(extent: TableExtent) -> str | None:
     """Return the number of rows per day in words, or None if the rows span less than a day.
 
     >>> [rate(TableExtent(rows, 0, days * _DAY)) for rows, days in ((611, 41), (3, 30), (611, 0))]
     ['15 a day over 41 days', '3 in 30 days', None]
     """
-    if extent.first is None or extent.last is None or extent.last - extent.first < _DAY:
+    daily = _daily(extent)
+    if not daily:
         return None
-    days = (extent.last - extent.first) / _DAY
+    days = extent.rows / daily
     over = f"{days:,.0f} day{'s' * (round(days) != 1)}"
-    daily = extent.rows / days
     return f"{daily:,.0f} a day over {over}" if daily >= 1 else f"{extent.rows:,} in {over}"
+
+
+def _daily(extent: TableExtent) -> float:
+    """Return the number of rows per day, or 0 if the rows span less than a day."""
+    if extent.first is None or extent.last is None or extent.last - extent.first < _DAY:
+        return 0
+    return extent.rows * _DAY / (extent.last - extent.first)

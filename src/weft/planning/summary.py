@@ -20,11 +20,12 @@ from weft.algebra.relation import (
     Query,
     Scan,
     StateSchema,
+    Windowed,
     condition,
     conjuncts,
     sources,
 )
-from weft.algebra.scalar import ColumnRef, Scalar, call
+from weft.algebra.scalar import ColumnRef, Scalar, call, columns
 from weft.algebra.traverse import substitute
 from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
 from weft.derivation.order import exclude_each_other
@@ -253,29 +254,34 @@ def _bound(parts: Sequence[Query]) -> tuple[str, ...] | None:
         if len(read) != 1 or not isinstance(read[0], Scan):
             return None
         schema = read[0].table
-        changing = _changing(schema) if isinstance(schema, StateSchema) else [schema.name]
+        changing = _changing(schema, part) if isinstance(schema, StateSchema) else [schema.name]
         if not changing:
             return None
         tables += changing
     return tuple(tables)
 
 
-def _changing(state: StateSchema) -> list[str]:
-    """Return the table of a state once for each change of a group that a row of the table causes.
+def _changing(state: StateSchema, part: Query) -> list[str]:
+    """Return the table of a state once for each answer of ``part`` that a row of the table causes.
 
-    The list is empty if a row of the table may change several rows of the state.
+    A row can change its group when it arrives, and at each instant at which time changes the group.  An answer without
+    the value of a window function is a row of the table.  The list is empty if there is no such bound.
     """
     inner, _, _ = inputs(state.operator)
-    parts = mergeable_blocks(inner, ())
-    read = [source for part in parts for source in part.sources]
-    events = causes(state)
-    if len(read) != 1 or not isinstance(state.operator, Grouped) or any(event.driver.inside for event in events):
+    read = [source for block in mergeable_blocks(inner, ()) for source in block.sources]
+    if len(read) != 1 or not isinstance(read[0], Scan) or isinstance(read[0].table, StateSchema):
         return []
-    (source,) = read
-    if not isinstance(source, Scan) or isinstance(source.table, StateSchema):
-        return []
-    at_once = any(event.driver.scan is not None for event in events)
-    return [source.table.name] * (at_once + sum(map(_by_time, events)))
+    name, events = read[0].table.name, causes(state)
+    match state.operator:
+        case Grouped() if not any(event.driver.inside for event in events):
+            at_once = any(event.driver.scan is not None for event in events)
+            return [name] * (at_once + sum(map(_by_time, events)))
+        case Windowed(functions=functions):
+            calculated_names = {each.output.column for each in functions}
+            shown = {ref.column for output in part.outputs for ref in columns(output.value)}
+            return [] if shown & calculated_names else [name]
+        case _:
+            return []
 
 
 def _at_first(part: Query) -> int:

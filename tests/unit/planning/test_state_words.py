@@ -97,6 +97,9 @@ def test_columns_of_derived_tables_keep_their_names() -> None:
     assert found.time == ("more than 1 day has passed since r.latest",)
 
 
+RANK = "RANK() OVER (PARTITION BY newsgroup ORDER BY subject)"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -104,6 +107,13 @@ def test_columns_of_derived_tables_keep_their_names() -> None:
         (DAY, "at most 2,000, two for each row of msgs (100 a day over 10 days)"),
         ("SELECT COUNT(*) AS n FROM msgs", "at most 1,001, one for each row of msgs (100 a day over 10 days)"),
         ("SELECT MAX(n) AS n FROM (SELECT COUNT(*) AS n FROM msgs GROUP BY sender) AS g", "`weft try` counts them"),
+        ("SELECT msgid FROM msgs ORDER BY LENGTH(subject) LIMIT 5", "at most 1,000, one for each row of msgs"),
+        (f"SELECT msgid FROM msgs QUALIFY {RANK} <= 3", "at most 1,000, one for each row of msgs"),
+        (
+            f"SELECT msgid, {RANK} AS r FROM msgs",
+            "`weft try` counts them, `weft backtest` dates them (msgs: 1,000 rows",
+        ),
+        (f"SELECT msgid FROM (SELECT msgid, {RANK} + 1 AS r, 2 AS c FROM msgs) t WHERE r > c", "at most 1,000, one"),
     ],
 )
 def test_the_number_of_answers_follows_the_rows_that_change_a_group(text: str, expected: str) -> None:

@@ -139,7 +139,8 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
         ("SELECT name FROM users", "Answers so far: none; no rows in users."),
         (
             "SELECT m.msgid FROM msgs m, users u",
-            "Answers so far: `weft try` counts them (msgs has 800 rows, users has 0 rows).",
+            "Answers so far: `weft try` counts them, `weft backtest` dates them (msgs: 800 rows, 20 a day; users: 0 "
+            "rows).",
         ),
         (
             "SELECT name FROM staff",
@@ -176,7 +177,7 @@ def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
         "Answers: at most two for each row of msgs; rows now: 2."
     )
     assert how_many(told("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
-        "Answers so far: `weft try` counts them (staff has 3 recorded changes)."
+        "Answers so far: `weft try` counts them, `weft backtest` dates them (staff: 3 recorded changes)."
     )
 
 

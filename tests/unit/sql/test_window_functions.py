@@ -202,6 +202,7 @@ REFUSED = {
     "SELECT ROW_NUMBER() OVER (ORDER BY ts ROWS 2 PRECEDING) AS r FROM sales": "a frame",
     "SELECT LAG(note, 0) IGNORE NULLS OVER (ORDER BY ts) AS r FROM sales": "the row itself",
     "SELECT RANK() IGNORE NULLS OVER (ORDER BY ts) AS r FROM sales": "IGNORE NULLS",
+    "SELECT COUNT(note) IGNORE NULLS OVER (ORDER BY ts) AS r FROM sales": "an aggregate ignores NULLs by itself",
     "SELECT NTH_VALUE(note, 2) IGNORE NULLS OVER (ORDER BY ts ROWS 3 PRECEDING) AS r FROM sales": "UNBOUNDED PRECEDING",
     "SELECT LAG(note, id) OVER (ORDER BY ts) AS r FROM sales": "constant",
     "SELECT NTILE(4) OVER (ORDER BY ts) AS r FROM sales": "ROW_NUMBER",

@@ -92,7 +92,10 @@ def _window_column(node: exp.Window, scope: Scope, lower: Lower) -> Scalar:
         return _ranked(name, call, over, windows, inside, lower, ignoring=ignoring)
     if name in _VALUES:
         return _value(_VALUES[name], call, over, windows, inside, lower, ignoring=ignoring)
-    if ignoring or not is_measure(call):
+    if ignoring and is_measure(call):
+        what = f"IGNORE NULLS of {call.sql('spark')}"
+        raise refuse(what, node, "an aggregate ignores NULLs by itself", "Remove IGNORE NULLS.")
+    if not is_measure(call):
         raise refuse(f"{name.upper() or call.sql('spark')}() OVER", node, "Weft does not support it", _OTHERS.get(name))
     return _aggregate(call, over, windows, inside, lower)
 

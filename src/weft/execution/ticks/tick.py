@@ -84,7 +84,7 @@ def run_tick(
         died = writer.ticks.planned()
     if died is not None:
         with _running(writer, session, {}) as runner:
-            reports.append(_run(writer, runner, died, at, again=True))
+            reports.append(_run(writer, session, died, at, again=True, runner=runner))
     with phase(PLANNING):
         t = tick_instant(writer, t, at)
         some, ahead = batches(writer, choice)
@@ -98,7 +98,7 @@ def run_tick(
             with phase(PLANNING):
                 planned = writer.ticks.plan(t, batch, at)
             failpoint("tick.planned")
-            reports.append(_run(writer, runner, planned, at, again=False))
+            reports.append(_run(writer, session, planned, at, again=False, runner=runner))
     discard_taken_in(writer, planned.tick_id, at)
     return tuple(reports)
 
@@ -164,10 +164,15 @@ def tick_instant(catalog: CatalogParts, t: int | None, at: int) -> int:
 
 
 def _run(
-    writer: Writer, by: SparkRunner | Callable[[], SparkSession], tick: TickRecord, at: int, *, again: bool
+    writer: Writer,
+    session: Callable[[], SparkSession],
+    tick: TickRecord,
+    at: int,
+    *,
+    again: bool,
+    runner: SparkRunner | None = None,
 ) -> TickReport:
     """Without a runner, the tick computes nothing but synopses."""
-    runner, session = (by, by.session) if isinstance(by, SparkRunner) else (None, by)
     with phase(PLANNING):
         found = crowds_of(writer, tick)
         crowds = [crowd for crowd, _ in found]

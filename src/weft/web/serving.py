@@ -123,7 +123,6 @@ def page_served(
             hint="Add the first user with `weft user add NAME --role admin`, or leave out the host and [web] in the "
             "settings, so that only this machine reaches the page.",
         )
-    sys.setswitchinterval(_SWITCH_SECONDS)
     listener = _bound(address)
     key = None if weft.accounts.in_use() else _page_key(weft.home)
     actual = replace(address, port=listener.getsockname()[1], page_key=key)
@@ -139,9 +138,12 @@ def page_served(
         time.sleep(0.02)
     over = threading.Event()
     threading.Thread(target=_keep_index, args=(weft, over), name="weft-index", daemon=True).start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         yield actual
     finally:
+        sys.setswitchinterval(interval)
         over.set()
         site.close()
         server.should_exit = True

@@ -6,11 +6,12 @@ and Weft's branches read the states that a tick would compute.  ``scenario/test_
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -58,6 +59,22 @@ class Local(DuckDb):
         return [tuple(grid(value) + GRID if isinstance(value, datetime) else value for value in row) for row in rows]
 
 
+class Counted(Local):
+    """Counts the rows that the operators of DuckDB pass on while they compute states."""
+
+    rows = 0
+
+    def table(self, name: str, text: str) -> int:
+        made = f"CREATE OR REPLACE TEMP TABLE {name} AS {self.translated(text)}"
+        found = self.connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {made}").fetchall()
+        self.rows += sum(map(_passed_on, json.loads(found[0][1])["operator"]))
+        return int(self.connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0][0])
+
+
+def _passed_on(operator: dict[str, Any]) -> int:
+    return int(operator["intermediate_rows"]) + sum(map(_passed_on, operator.get("children", ())))
+
+
 class Suite:
     """The data of a suite, and both engines over all of it."""
 
@@ -69,21 +86,27 @@ class Suite:
                 for table, text in data.batch(low, high):
                     parts.setdefault(table, []).append(connection.sql(text).to_arrow_table())
         tables = {table: pa.concat_tables(found) for table, found in parts.items()}
-        self.local, self.timeline = Local(tables), Timeline(tables)
+        self.local, self.timeline = Counted(tables), Timeline(tables)
 
-    def delivered(self, text: str) -> dict[Row, int]:
+    def delivered(self, text: str, shares: Sequence[float]) -> dict[Row, int]:
         """What the ticks deliver, each at the end of a batch."""
         standing, found, tau = Standing.of(text, self.schemas), list[Pair](), None
-        for share in self.shares[1:]:
+        for share in shares:
             t = self.data.instant(share) + 1 - GRID
             group = standing.group([standing.member(1, tau)], t)
             found += run(self.local, rows_of(group, "FALSE", None, StateTables(self.local)))
             tau = t
         return earliest((row, at) for row, at, _ in found)
 
+    def passed_on(self, text: str) -> int:
+        """The rows that operators pass on in the first delivery over all data."""
+        before = self.local.rows
+        self.delivered(text, (1.0,))
+        return self.local.rows - before
+
     def compare(self, text: str, instants: Sequence[int]) -> None:
         wanted = earliest(self.timeline.first(plain(text), [GRID, *instants]).items())
-        same(text, self.delivered(text), wanted)
+        same(text, self.delivered(text, self.shares[1:]), wanted)
         assert wanted, "no answers: the data are too few"
 
 
@@ -102,6 +125,13 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> Callable[[float], Suite]:
 def test_tpch(name: str, tpch: Callable[[float], Suite]) -> None:
     suite = tpch(SCALES.get(name, SCALE))
     suite.compare(suite.data.queries[name], [suite.data.instant(share) for share in FIFTHS[1:]])
+
+
+@pytest.mark.parametrize("name", ("q4", "q13", "q16", "q18", "q21", "q22"))
+def test_the_rows_of_a_first_delivery_grow_as_the_data(name: str, tpch: Callable[[float], Suite]) -> None:
+    small, large = (tpch(scale) for scale in (SCALE / 2, SCALE))
+    before, after = (suite.passed_on(suite.data.queries[name]) for suite in (small, large))
+    assert before < after < 2.5 * before
 
 
 @pytest.fixture(scope="module")

@@ -75,6 +75,8 @@ t * i
 d * 2
 d * d
 w * d
+d * CAST(w AS DECIMAL(38,2))
+CAST(w AS DECIMAL(38,2)) * CAST(w AS DECIMAL(38,2)) * w
 f * 2
 f * f
 f * i
@@ -229,7 +231,7 @@ REFUSED = {
     "LEVENSHTEIN(x, y)": "LEVENSHTEIN",
     "REGEXP_REPLACE(x, 'a', 'b')": "REGEXP_REPLACE",
     "CAST(d AS INT)": "DECIMAL(9,3) to INT",
-    "d * CAST(w AS DECIMAL(38,2))": "* of",
+    "d * CAST(w AS DECIMAL(38,6))": "* of",
     "CAST(CAST(d AS DECIMAL(2,2)) AS STRING)": "DECIMAL(2,2) to STRING",
     "d > CAST(w AS DECIMAL(38,2))": "> of",
     "COALESCE(d, CAST(w AS DECIMAL(38,2)))": "COALESCE of DECIMAL(9,3) and",

@@ -29,7 +29,7 @@ from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
 from weft.planning.plan import PARAMETERS, Branch
-from weft.sql.dialects.duckdb_dialect import unlike, with_operators
+from weft.sql.dialects.duckdb_dialect import same_decimal_text, unlike, with_operators
 
 MOST_INPUTS: Final = 400_000
 """The most rows of a table, new rows, or rows that a look-up returns, for a state that DuckDB computes."""
@@ -42,7 +42,9 @@ _REWRITTEN: Final = frozenset(
 )
 """The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
 _SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
-"""The types whose values have the same text in both engines."""
+"""The types whose values have the same text in both engines, beside DECIMALs of few digits after the point."""
+_PRODUCT_SCALE: Final = 8
+"""The most digits after the point of a product. DuckDB gives DECIMALs of up to 18 digits a product of 18 digits."""
 _OTHERS: Final = (Values, Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
 _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
@@ -61,9 +63,13 @@ def branch_same_in_duckdb(branch: Branch) -> bool:
     projection = branch.event.projection
     if any(isinstance(part, _OTHERS) for part in walk(projection)):
         return False
-    if any(output.value.type.name not in _SAME_TEXT or output.value.type.shape for output in branch.outputs):
+    if not all(_same_text(output.value.type) for output in branch.outputs):
         return False
     return all(_same_scalar(scalar, rewritten=False) and not _has_doubles(scalar) for scalar in scalars(projection))
+
+
+def _same_text(type: DataType) -> bool:
+    return same_decimal_text(type) or (type.name in _SAME_TEXT and not type.shape)
 
 
 def _has_doubles(scalar: Scalar) -> bool:
@@ -127,6 +133,8 @@ def _as_written(scalar: Scalar) -> bool:
                 for arg in args
             )
             return all(known) and all(map(_as_written, args))
+        case Call(name="*", args=args, type=type) if type.name == "DECIMAL":
+            return (type.scale or 0) <= _PRODUCT_SCALE and all(map(_as_written, args))
         case Call(name=name, args=args):
             return name not in ("like", "*") and name not in _REWRITTEN and all(map(_as_written, args))
         case Cast(arg=Literal(value=None), type=type):  # the other side of an outer join

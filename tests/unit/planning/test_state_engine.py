@@ -40,6 +40,7 @@ def alike(text: str) -> bool:
         "SELECT k, COUNT(*) AS n FROM t WHERE ts > NOW() - INTERVAL 1 DAY GROUP BY k",
         "SELECT k, SUM(n + 1) AS s, AVG(r) AS a, STDDEV(r) AS d FROM t WHERE k LIKE 'a%' GROUP BY k",
         "SELECT r, COUNT(*) AS n FROM t GROUP BY r",
+        "SELECT k, SUM(money * (1 - money) * (1 + money)) AS s FROM t GROUP BY k",
         "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
         "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
@@ -56,6 +57,8 @@ def test_duckdb_computes(text: str) -> None:
     "text",
     [
         "SELECT k, SUM(n / 2) AS s FROM t GROUP BY k",
+        "SELECT k, SUM(wide * money) AS s FROM t GROUP BY k",  # Spark removes digits after the point
+        "SELECT k, SUM(money * money * money * money * money) AS s FROM t GROUP BY k",  # 18 digits are too few
         "SELECT n % 3 AS m, COUNT(*) AS c FROM t GROUP BY n % 3",
         "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a+' GROUP BY k",
         "SELECT CAST(k AS INT) AS i, COUNT(*) AS n FROM t GROUP BY CAST(k AS INT)",
@@ -82,6 +85,9 @@ def test_spark_computes(text: str) -> None:
     [
         ("SELECT CAST(money AS STRING) AS m FROM t", True),
         ("SELECT CAST(low AS STRING) AS m FROM t", False),  # .05 in DuckDB, 0.05 in Spark
+        ("SELECT money, money * n AS m FROM t", True),
+        ("SELECT low FROM t", False),
+        ("SELECT wide FROM t", False),
         ("SELECT k FROM t WHERE money + money > 5 AND wide > 1 AND money = 0.125", True),
         ("SELECT k FROM t WHERE wide > CAST(wide AS DECIMAL(38,2))", False),
         ("SELECT k FROM t WHERE wide - 1 > 0", False),

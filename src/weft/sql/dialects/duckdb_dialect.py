@@ -168,11 +168,11 @@ def _same_digits(types: Sequence[DataType], *, carried: int) -> bool:
 def _same_product(factors: list[DataType], product: DataType) -> bool:
     """Return whether a product of these types has the same value in both engines.
 
-    The engines agree on products of integers and of doubles, and on products of decimals if no digit is lost.
+    The engines agree on products of integers and of doubles, and on products of decimals if no digit after the point is
+    lost.
     """
     if product.name == "DECIMAL":
-        (p1, _), (p2, _) = map(as_decimal, factors)
-        return p1 + p2 < _MOST_DIGITS
+        return product.scale == sum(as_decimal(each)[1] for each in factors)
     return product.name in INTEGRAL or (product == DOUBLE and all(each.name in _EXACT_IN_DOUBLE for each in factors))
 
 
@@ -203,7 +203,7 @@ def _from_the_left(places: Sequence[Scalar], *, first: int) -> bool:
     return all(isinstance(each, int) and each >= (first if not at else 0) for at, each in enumerate(values))
 
 
-def _same_decimal_text(type: DataType) -> bool:
+def same_decimal_text(type: DataType) -> bool:
     """Return whether Spark writes no exponent, and DuckDB a digit before the point: 0.05 instead of .05."""
     return type.name == "DECIMAL" and (type.scale or 0) <= min(_PLAIN_SCALE, as_decimal(type)[0] - 1)
 
@@ -212,7 +212,7 @@ def _same_cast(source: DataType, target: DataType) -> bool:
     if source == target or {source, target} == {DATE, TIMESTAMP}:
         return True
     if target == STRING:
-        return source.name in _TEXT_OF or _same_decimal_text(source)
+        return source.name in _TEXT_OF or same_decimal_text(source)
     if source.name == "BOOLEAN":
         return target.name in INTEGRAL
     exact = (*INTEGRAL, "DECIMAL")

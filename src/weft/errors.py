@@ -55,7 +55,7 @@ class Refused(WeftError):
 
 
 class NotAllowed(Refused):
-    """A right is missing. What one may not even see is refused as ``NotFound``, like what does not exist."""
+    """A right is missing. An object that the caller may not see is refused as ``NotFound``, as if it did not exist."""
 
 
 class FolderElsewhere(Refused):

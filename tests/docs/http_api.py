@@ -47,7 +47,7 @@ TAIL = """\
 | --- | --- |
 | `/queries/ID/answers.csv`, `/queries/ID/answers.jsonl` | the answers as CSV or JSON lines, with `after` and `limit` |
 | `/queries/ID/answers.atom` | a feed with the latest 50 answers; the id of an entry never changes |
-| `/feeds/NAME.atom` | the feed of the channel `feed:NAME`; whoever has a link reads `/shared/SECRET/feeds/NAME.atom` |
+| `/feeds/NAME.atom` | the feed of the channel `feed:NAME`; with a link, read `/shared/SECRET/feeds/NAME.atom` |
 | `/queries.ics` | a calendar with the instants at which queries are next due |
 | `/queries.json`, `/tables/NAME.json`, … | each list and object of the page as the API gives it |
 | `/metrics` | figures in the text format of Prometheus |

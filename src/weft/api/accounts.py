@@ -21,7 +21,7 @@ class Accounts(SigningIn, Sharing):
 
     @requires(Right.ANY)
     def in_use(self) -> bool:
-        """Return whether the home has, or had, users.  Without users, whoever reaches the home is its owner."""
+        """Return whether the home has, or had, users.  Without users, everybody who reaches the home is its owner."""
         return self.opened.catalog.users.exist()
 
     @requires(Right.ADMIN, logged=False)

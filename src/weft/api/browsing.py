@@ -42,7 +42,7 @@ class Browsing(WeftMethods):
     def one_state(self) -> AbstractContextManager[None]:
         """Let this thread read one consistent state of the catalog in the ``with`` block, in one transaction.
 
-        What the thread reads after a change of its own is current.
+        After a change by the thread itself, the thread reads the new state.
         """
         return self.opened.catalog.one_state()
 

@@ -1,7 +1,7 @@
-"""Delete a home: its catalog, its data, and what Weft has made in its folder.
+"""Delete a home: its catalog, its data, and the files that Weft has made in its folder.
 
 The home exists until its catalog is dropped, in one transaction under both leases. From then on the file
-``destroying.json`` in its folder says what remains to be deleted, and the same command continues.
+``destroying.json`` in its folder lists the objects that remain to be deleted, and the same command continues.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _note(address: CatalogAddress, home_id: str) -> _Note:
 
 
 def _noted(address: CatalogAddress, home_id: str) -> _Note:
-    """Write into the folder what is deleted. Raise Conflict if the deletion of another home has begun there."""
+    """Record the deletion in the folder. Raise Conflict if the deletion of another home has begun there."""
     folder = local_store(address.home)
     place, note = folder / layout.DESTRUCTION, _note(address, home_id)
     place.put(json.dumps(note).encode())
@@ -132,7 +132,7 @@ def _clear_data(address: CatalogAddress) -> None:
 
 
 def _without_folder(address: CatalogAddress, note: _Note) -> Destroyed:
-    """Delete what is left of the home, which is in its folder."""
+    """Delete the rest of the home, which is in its folder."""
     unmark_roots(address.home, note["home"])
     kept = tuple(_clear_folder(address.home))
     return Destroyed(address.home, note["catalog"] or str(address), note["store"] or str(address.data), kept)
@@ -157,7 +157,7 @@ def _only_writer(home: OpenHome) -> Iterator[Writer]:
 
 
 def _clear_folder(folder: Path) -> Iterator[Path]:
-    """Delete what Weft has made in the folder, and the folder if it is empty then. Yield what stays."""
+    """Delete the files that Weft has made in the folder, then the folder if it is empty. Yield what stays."""
     for name in layout.OF_FOLDER:
         path = folder / name
         if path.is_dir() and not path.is_symlink():

@@ -48,7 +48,7 @@ def explain_installed(home: OpenHome, name: str) -> Explanation | SynopsisExplan
 
 @lru_cache(maxsize=100)
 def _explained(own: Plan, definitions: tuple[TableSchema, ...]) -> Explanation:
-    """The derivation depends on nothing else, and takes longer than all reading of the page of a query."""
+    """Explain a plan once, because the derivation takes longer than all reads of a query's page."""
     return explain(replace(own, definitions=definitions))
 
 

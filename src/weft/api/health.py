@@ -154,7 +154,7 @@ class Maintaining(WeftMethods):
 
     @requires(Right.ADMIN, logged=False)
     def figures(self) -> Figures:
-        """Return what a monitoring program watches, such as the number of answers and the length of the last tick."""
+        """Return figures for a monitoring program, such as the number of answers and the length of the last tick."""
         catalog, at = self.opened.catalog, self.opened.clock()
         return catalog.figures(at, catalog.home().now_at(at))
 

@@ -1,8 +1,8 @@
 """The right that each public method needs, declared at the method, checked and logged before the method runs.
 
-``@requires(Right.OWN, query="name")`` means: whoever calls the method must own the query that the argument ``name``
-names.  What she may not see is refused like what does not exist.  A method without the name of an object returns only
-what its caller may see.
+``@requires(Right.OWN, query="name")`` means: the caller of the method must own the query that the argument ``name``
+names.  An object that she may not see is refused like one that does not exist.  A method without the name of an object
+returns only what its caller may see.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def requires(
 
 
 def requirement_of(method: object) -> Requirement | None:
-    """Return what a method needs, or None for a method without a declaration."""
+    """Return the requirement of a method, or None for a method without a declaration."""
     return getattr(method, "requirement", None)
 
 

@@ -1,4 +1,4 @@
-"""Save texts with parameters, fill them in, and install what comes out."""
+"""Save texts with parameters, fill them in, and install the results."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SECONDS: Final = 1.0
 _FEW: Final = 5_000
 """The number of answers that a search indexes at once if there is no index."""
 _adding: Final[dict[Path, threading.Lock]] = {}
-"""The lock of the thread that adds answers to the index in a folder.  Several would add the same ones."""
+"""The lock of the thread that adds answers to the index in a folder.  Several threads would add the same answers."""
 
 
 @dataclass(frozen=True)

@@ -286,10 +286,9 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
     def export(self, folder: str | os.PathLike[str], *, prune: bool = False) -> Exported:
         """Write the queries, channels, views, sources, saved queries, users and rights as text files into a folder.
 
-        ``apply`` reads such a folder.  The files contain no secrets: in the address of a webhook, a variable stands for
-        what follows the host.  A file that would not change is not written.  With ``prune``, Weft deletes the files of
-        all others.  Raises Refused if a file cannot be written.  Raises PlanMismatch if a
-        synopsis no longer fits its tables.
+        ``apply`` reads such a folder.  The files contain no secrets: in the address of a webhook, a variable replaces
+        the path.  A file that would not change is not written.  With ``prune``, Weft deletes the files of all others.
+        Raises Refused if a file cannot be written.  Raises PlanMismatch if a synopsis no longer fits its tables.
         """
         from weft.api.portable.described import described
         from weft.api.portable.folder import write_folder
@@ -310,9 +309,9 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
 
         Weft first reads all files, compiles all texts and reads the new sources.  Then it calls ``planned`` with the
         changes, and carries them out, unless ``dry_run``.  A changed text of a query is replaced as ``install`` does
-        with ``replace``.  With ``prune``, Weft removes what is not in the folder: queries, views, sources, saved
-        queries, users and groups.  Otherwise they stay.  ``secrets`` maps the variables in the addresses of webhooks to
-        their values.
+        with ``replace``.  With ``prune``, Weft removes objects that are not in the folder: queries, views, sources,
+        saved queries, users and groups.  Otherwise they stay.  ``secrets`` maps the variables in the addresses of
+        webhooks to their values.
 
         Raises Refused with the refusals of all files, before anything changes.  If a change fails later, the changes
         before it remain, and the next ``apply`` continues.

@@ -1,13 +1,13 @@
-"""Store the running totals of groups on the local disk, so that a tick reads only what is new.
+"""Store the running totals of groups on the local disk, so that a tick reads only new rows.
 
 The totals of a state at an instant W include all rows whose life begins or ends before W. They are derived from the
 tables, and a missing or outdated file costs only time: the tick computes the totals from the tables again. A file is
 outdated if a file of a table was removed, if a file was added with a change before W, or if an instant before W was
 corrected since.
 
-The totals are stored in *parts*, as in a log-structured merge tree. A tick writes a part with what its changes add to
-the totals of few groups. The rows of a group in all parts add up to its totals. Parts of about equal size become one
-part. The cost of a write therefore follows the changes. Parts are Arrow files that are mapped into memory.
+The totals are stored in *parts*, as in a log-structured merge tree. A tick writes a part with the changes of the totals
+of few groups. The rows of a group in all parts add up to its totals. Parts of about equal size become one part. The
+cost of a write therefore follows the changes. Parts are Arrow files that are mapped into memory.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from weft.bench.bench_home import COLUMNS, GROUPS, messages
 from weft.runtime.session import stop_session
 
 _WIDE: Final = 40
-"""The number of wide queries, of which each message is an answer."""
+"""The number of wide queries, which have each message as an answer."""
 _NEW: Final = 100
 """The number of messages that arrive before a tick."""
 _USERS: Final = 20

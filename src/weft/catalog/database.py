@@ -40,7 +40,7 @@ class _State:
 
     def __init__(self) -> None:
         self.known: dict[tuple[object, ...], object] = {}
-        """What functions returned, by the function and its arguments."""
+        """The results of functions, by the function and its arguments."""
         self._connection: Connection | None = None
         self._readers = 0
         self._ends = False
@@ -146,7 +146,7 @@ class Database:
     def one_state(self) -> Iterator[None]:
         """Let this thread read one consistent state of the catalog during the ``with`` block, in one transaction.
 
-        A writing transaction of the thread ends the state: what the thread reads after it is current.
+        A writing transaction of the thread ends the state: after it, the thread reads the new state.
         """
         if self._shared.state is not None:
             yield
@@ -159,7 +159,7 @@ class Database:
             state.end()
 
     def end_state(self) -> None:
-        """Let this thread read what is current, also within ``one_state``."""
+        """Let this thread read the current state, also within ``one_state``."""
         if self._shared.state is not None:
             self._shared.state.end()
 

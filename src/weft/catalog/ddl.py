@@ -35,7 +35,7 @@ FORMAT: Final = 103
 metadata: Final = MetaData()
 
 Text: Final = AnyText().with_variant(AnyText(collation="C"), "postgresql")
-"""A text that both databases sort by code points, whatever the locale of the server."""
+"""A text that both databases sort by code points, independent of the server's locale."""
 
 
 def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:

@@ -1,4 +1,4 @@
-"""Count what a monitoring program watches.  Each figure is one statement that reads an index or few rows."""
+"""Count the figures for a monitoring program.  Each figure is one statement that reads an index or few rows."""
 
 from __future__ import annotations
 

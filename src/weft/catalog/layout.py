@@ -42,9 +42,9 @@ OF_FOLDER: Final = (
     *("arrangements", "states", "present", SEARCH, "holders", "logs", "serve", "runner", PAGE_KEY, FILE),
     DESTRUCTION,
 )
-"""What Weft makes in the folder of a home besides the data and the output of channels.
+"""The files that Weft makes in the folder of a home besides the data and the output of channels.
 
-The settings follow what they lead to, and the mark of a begun deletion is the last.
+The settings follow the data that they name, and the mark of a begun deletion is the last.
 """
 
 COPY: Final = "copying.json"

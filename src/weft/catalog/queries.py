@@ -55,7 +55,7 @@ _OF_SHARING: Final = frozenset(("state", "tau", "plan_id", "every_us"))
 """The columns that the queries which share a ``tau`` have in common."""
 
 OF_ONE_QUERY: Final = ("file:", "feed:")
-"""The kinds of channels of which each belongs to one query."""
+"""The kinds of channels that belong to one query each."""
 _NAMES: Final = 5_000
 
 

@@ -45,7 +45,7 @@ def is_seen_by(owner: str | None, others: Collection[int]) -> ColumnElement[bool
 def seen_parts(owner: str | None, others: Collection[int]) -> tuple[ColumnElement[bool], ...]:
     """Return conditions that together choose the queries of ``is_seen_by``, each query once.
 
-    A database that sorts a disjunction reads all of its rows.  It finds the first rows of each part by an index.
+    To sort a disjunction, a database reads all its rows.  It finds the first rows of each part by an index.
     """
     own = ddl.queries.c.user == owner
     if not others:

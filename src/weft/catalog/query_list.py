@@ -105,7 +105,7 @@ def _first(
 ) -> tuple[QueryRecord, ...]:
     """Return the first wanted queries that satisfy ``beyond``.
 
-    An index finds the IDs of the first queries of each part.  Only of the first of them all, the rows are read.
+    An index finds the IDs of the first queries of each part.  Rows are read only for the first of all these IDs.
     """
     key = ddl.queries.c.query_id
     each = [

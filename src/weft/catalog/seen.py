@@ -1,4 +1,4 @@
-"""The part of a home that a principal may see.  What she may not see is refused exactly like what does not exist."""
+"""The part of a home that a principal may see.  Other objects are refused as if they did not exist."""
 
 from __future__ import annotations
 

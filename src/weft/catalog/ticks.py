@@ -284,8 +284,9 @@ class Ticks:
 
 
 def _with_answers() -> Select[Any]:
-    """Count the answers of a query from its last one backwards.  Each tick has one at least, which bounds the ticks.
+    """Count the answers of a query from its last one backwards.
 
+    Each tick has at least one, which bounds the number of ticks.
     The answers of later ticks count, too, because the statement sees the present number of answers.
     """
     queries, member = ddl.queries.c, ddl.tick_queries.c

@@ -38,7 +38,7 @@ class UserLimits:
 
 @dataclass(frozen=True, repr=False)
 class UserRecord(Brief):
-    """A user.  ``digest`` and ``zone`` are what she set for herself.  ``added_at`` is in microseconds UTC."""
+    """A user.  ``digest`` and ``zone`` are her own settings.  ``added_at`` is in microseconds UTC."""
 
     user_id: int
     name: str

@@ -9,7 +9,7 @@ import typer
 from weft.api.arguments import micros
 from weft.api.json.values import iso
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, moment, plain, print_json, print_list, tell
+from weft.cli.printing import echo, moment, plain, print_json, print_list, print_result
 
 if TYPE_CHECKING:
     from weft.api.signing_in import Issued
@@ -129,7 +129,7 @@ def _print_users(users: list[UserRecord] | tuple[UserRecord, ...], json: bool, w
     from weft.api.json.accounts import user_json
 
     if words is not None:
-        tell(json, user_json(users[0]), words)
+        print_result(json, user_json(users[0]), words)
         return
     rows = (
         (
@@ -142,7 +142,7 @@ def _print_users(users: list[UserRecord] | tuple[UserRecord, ...], json: bool, w
         )
         for each in users
     )
-    none = "There are no users: whoever reaches the home is its owner. Add one: weft user add NAME"
+    none = "There are no users: everybody who reaches the home is its owner. Add one: weft user add NAME"
     columns = ("user", "role", "groups", "password", "queries", "rows a tick", "try")
     print_list(json, map(user_json, users), none, columns, rows, right=(4, 5, 6))
 
@@ -209,7 +209,7 @@ def _print_groups(groups: list[GroupRecord], json: bool, words: str | None = Non
     from weft.api.json.accounts import group_json
 
     if words is not None:
-        tell(json, group_json(groups[0]), words)
+        print_result(json, group_json(groups[0]), words)
         return
     rows = ((each.name, ", ".join(each.members) or "-") for each in groups)
     none = "There are no groups. Add one: weft group add GROUP NAME…"
@@ -226,7 +226,9 @@ def grant(
     """Give a user, a group, or everyone a right."""
     with opened(home) as weft:
         weft.accounts.grant(name, right, about)
-    tell(json, {"to": name, "right": right, "on": about, "granted": True}, f"{name} may {_words(right, about)}.")
+    print_result(
+        json, {"to": name, "right": right, "on": about, "granted": True}, f"{name} may {_words(right, about)}."
+    )
 
 
 def revoke(
@@ -240,7 +242,7 @@ def revoke(
     with opened(home) as weft:
         weft.accounts.revoke(name, right, about)
     words = f"Revoked from {name}: {_words(right, about)}."
-    tell(json, {"to": name, "right": right, "on": about, "granted": False}, words)
+    print_result(json, {"to": name, "right": right, "on": about, "granted": False}, words)
 
 
 def _words(right: str, about: str) -> str:
@@ -337,7 +339,7 @@ def withdraw_token(
 
     with opened(home) as weft:
         withdrawn, names = weft.accounts.withdraw_token(token_id), _names(weft)
-    tell(json, secret_json(withdrawn, names), f"Token {token_id} is withdrawn.")
+    print_result(json, secret_json(withdrawn, names), f"Token {token_id} is withdrawn.")
 
 
 def audit(

@@ -14,7 +14,7 @@ from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, KeyOption, LateOption, tell_load
-from weft.cli.printing import tell, typed
+from weft.cli.printing import print_result, typed
 from weft.errors import Refused
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def create(
     with opened(home, create=True) as weft:
         table = weft.make_table(name, columns, keys=keys)
     described = typed((column.name, column.type) for column in table.schema.columns)
-    tell(json, created_json(table), f"Created the table {table.name}: {described}.")
+    print_result(json, created_json(table), f"Created the table {table.name}: {described}.")
 
 
 def append(

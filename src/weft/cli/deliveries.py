@@ -9,7 +9,7 @@ import typer
 from weft.api.json.deliveries import deliveries_json, redelivery_json, subscription_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.printing import echo, moment, plain, print_json, table, tell, working
+from weft.cli.printing import echo, moment, plain, print_json, print_result, table, working
 from weft.cli.queries import (
     CHANNELS,
     DigestOption,
@@ -207,4 +207,4 @@ def test(
     """Send a test message to a channel, and show the reply."""
     with opened(home) as weft, working(f"sending a test message to {to}"):
         channel, outcome = weft.test_channel(to, terminal.user() or "weft")
-    tell(json, {"channel": channel, "said": outcome}, f"{channel}: {plain(outcome)}")
+    print_result(json, {"channel": channel, "said": outcome}, f"{channel}: {plain(outcome)}")

@@ -100,7 +100,7 @@ def init(
 
 
 def _tell(folder: Path, before: int | None, catalog: Catalog) -> None:
-    """Print what ``init`` has made. ``before`` is the mode that the folder had."""
+    """Print the result of ``init``. ``before`` is the mode that the folder had."""
     record, address = catalog.home(), catalog.address
     what = "is one more folder of a home" if catalog.joins else "is a home"
     echo(f"{folder} {what} with the {record.clock} clock.")

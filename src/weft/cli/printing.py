@@ -58,7 +58,7 @@ def print_json(value: object, *, lines: bool = False) -> None:
     out.flush()
 
 
-def tell(json: bool, value: object, text: str) -> None:
+def print_result(json: bool, value: object, text: str) -> None:
     """Print a value as JSON if ``json`` is true, and otherwise a line of text."""
     if json:
         print_json(value)

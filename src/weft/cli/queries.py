@@ -11,7 +11,7 @@ from weft.api.json.queries import listed_json, query_json, shown_json
 from weft.cli import terminal
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
 from weft.cli.install_replace import DryRunOption, ReplaceOption, preview_replacement, print_replaced
-from weft.cli.printing import counted, echo, instant, lines, moment, plain, print_json, table, tell, typed
+from weft.cli.printing import counted, echo, instant, lines, moment, plain, print_json, print_result, table, typed
 from weft.configuration import configuration
 from weft.errors import Refused
 
@@ -371,4 +371,4 @@ def remove(
 
 
 def _print_changed(query: QueryRecord, words: str, json: bool) -> None:
-    tell(json, query_json(query), f"{query.name} {words}.")
+    print_result(json, query_json(query), f"{query.name} {words}.")

@@ -8,7 +8,7 @@ import typer
 
 from weft.api.json.queries import query_json, saved_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, lines, moment, plain, print_json, print_list, tell
+from weft.cli.printing import echo, lines, moment, plain, print_json, print_list, print_result
 from weft.cli.queries import ChannelOption, DigestOption, EveryOption, StartOption, ZoneOption
 from weft.errors import Refused
 
@@ -57,7 +57,7 @@ def add(
     with opened(home) as weft:
         saved = weft.save_query(name, text, parameter or (), description=description, replace=replace)
     words = f"Saved {saved.name}. `weft saved install {saved.name} NEW-NAME` installs it; `weft grant` shares it."
-    tell(json, saved_json(saved), words)
+    print_result(json, saved_json(saved), words)
 
 
 def list_saved(home: HomeOption = None, json: JsonOption = False) -> None:
@@ -116,7 +116,7 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
     """Remove a saved query.  Queries that were installed from it stay, but those of readers are paused."""
     with opened(home) as weft:
         saved = weft.remove_saved(name)
-    tell(json, saved_json(saved), f"{saved.name} is removed. Queries that were installed from it stay.")
+    print_result(json, saved_json(saved), f"{saved.name} is removed. Queries that were installed from it stay.")
 
 
 def _values(given: list[str] | None) -> dict[str, str]:

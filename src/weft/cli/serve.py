@@ -175,8 +175,8 @@ def _page(weft: Weft, address: Address | None, json: bool, server: LocalServer) 
             echo(f"The page is at {served.opening}")
             if served.page_key is not None:
                 echo(
-                    "The home has no users: whoever has this address may do everything, so give it to nobody. Programs "
-                    f"send the key in {page_key_file(weft.home)}. `weft user add` adds people."
+                    "The home has no users: everybody with this address may do everything, so keep it secret. "
+                    f"Programs send the key in {page_key_file(weft.home)}. `weft user add` adds people."
                 )
         yield
 

@@ -13,7 +13,7 @@ from weft.cli import terminal
 from weft.cli.appending import create
 from weft.cli.frame import HomeOption, JsonOption, example, opened
 from weft.cli.loads import FutureOption, LateOption
-from weft.cli.printing import echo, instant, plain, print_json, shown, table, tell
+from weft.cli.printing import echo, instant, plain, print_json, print_result, shown, table
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def drop(
     """Drop a table with all its rows; refused while queries, views or a source use it."""
     with opened(home) as weft:
         dropped = weft.drop_table(name)
-    tell(
+    print_result(
         json, {**counted_json(dropped), "dropped": True}, f"Dropped {dropped.name} with {counted(dropped.rows, 'row')}."
     )
 
@@ -110,7 +110,7 @@ def rename(
     """Rename a table; refused while queries, views or a source use it."""
     with opened(home) as weft:
         record = weft.rename_table(old, new)
-    tell(json, counted_json(record), f"Renamed {old} to {record.name}.")
+    print_result(json, counted_json(record), f"Renamed {old} to {record.name}.")
 
 
 def describe(

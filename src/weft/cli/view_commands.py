@@ -8,7 +8,19 @@ import typer
 
 from weft.api.json.views import refreshed_json, shown_view_json, view_explanation_json, view_json
 from weft.cli.frame import FileOption, HomeOption, JsonOption, SqlArgument, example, opened, query_text
-from weft.cli.printing import echo, instant, lines, plain, print_json, print_list, size, table, tell, typed, working
+from weft.cli.printing import (
+    echo,
+    instant,
+    lines,
+    plain,
+    print_json,
+    print_list,
+    print_result,
+    size,
+    table,
+    typed,
+    working,
+)
 from weft.printable import counted
 
 if TYPE_CHECKING:
@@ -183,4 +195,4 @@ def remove(name: NameArgument, home: HomeOption = None, json: JsonOption = False
     """Remove a view with all its recorded periods; refused while a view or query reads it."""
     with opened(home) as weft:
         removed = weft.remove_view(name)
-    tell(json, {"name": removed.name, "removed": True}, f"Removed the view {removed.name}.")
+    print_result(json, {"name": removed.name, "removed": True}, f"Removed the view {removed.name}.")

@@ -167,7 +167,7 @@ class Configuration(BaseModel):
     home: Annotated[Path, Place(None, "WEFT_HOME")] = Field(default=Path("weft-home"), description="a home's folder")
     home_access: Annotated[Access, Place("home.access", "WEFT_HOME_ACCESS")] = Field(
         default="owner",
-        description="who may read and write a home: owner, group (of its folder) or umask (whoever the umask allows)",
+        description="who may read and write a home: owner, group (of its folder) or umask (whom the umask allows)",
     )
     catalog_url: Annotated[CatalogUrl | None, Place("catalog.url")] = Field(
         default=None,

@@ -148,8 +148,8 @@ def _in_steps(join: Join, conditions: Sequence[Predicate], outline: _Outline) ->
 
     A union inside the join becomes a scan of its state.  A union that refers to other inputs, such as the value of a
     correlated subquery, has no state of its own.  Its state is that of a join of few inputs with the union, under the
-    conditions on these inputs.  Up to ``_TIMED_BLOCKS``, unions that compare columns of other inputs with NOW are not
-    outside a state with these columns, because each tick would compute the whole state to find the rows that are due.
+    conditions on these inputs.  A union that compares columns of other inputs with NOW is in one state with these
+    columns, up to ``_TIMED_BLOCKS``.  Otherwise each tick would compute the whole state to find the rows that are due.
     """
     parts = [_materialized(part) for part in join.inputs]
     base = [part for part in parts if block_count(part) == 1]
@@ -250,7 +250,7 @@ def _without_periods(part: Node) -> Node:
 
 
 def _limited(select: relational.Select) -> relational.Select:
-    """Tell window functions which ranks the condition needs, for a faster plan.  The condition itself remains."""
+    """Mark window functions with the greatest rank that the condition needs.  The condition itself remains."""
     inner = select.input
     project = inner if isinstance(inner, relational.Project) else None
     windowed = inner if project is None else project.input

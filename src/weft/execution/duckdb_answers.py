@@ -2,11 +2,11 @@
 
 - The branches of a tick over rows in the driver's memory (``small_answers``).
 - The first tick of a query (Q^M) over whole tables, and other windows with many new rows (``large_answers``). DuckDB
-  reads the tables' files, keeps each row once, and sorts the rows. A commit streams the rows into files. What does not
-  fit into DuckDB's memory is on disk.
+  reads the tables' files, keeps each row once, and sorts the rows. A commit streams the rows into files. Rows that do
+  not fit into DuckDB's memory are on disk.
 
-``planning.state_engine`` decides which expressions are the same. Spark computes all others, what fails here, and a
-window with more than ``EngineBounds.steps`` new answers.
+``planning.state_engine`` decides which expressions are the same. Spark computes the others, repeats
+a failed computation, and computes a window with more than ``EngineBounds.steps`` new answers.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class LastRows:
         return pa.schema([field for field in deltas_schema(self.state) if field.name not in outside])
 
     def stored_sql(self, state: StateSchema, plan: StateRows, dialect: Dialect) -> str:
-        """Return SQL for what is stored at the end of the window of ``state``, from the lives of its input."""
+        """Return SQL for the rows to store at the end of the window of ``state``, from the lives of its input."""
         return last_rows_sql(state, f"({plan.lives(dialect)})", dialect)
 
     def begin(self, rows: pa.Table | DataFrame) -> None:

@@ -99,10 +99,10 @@ def maintain(home: OpenHome, *, dry_run: bool = False, keep_us: int | None = Non
 
 
 def build_ahead(home: OpenHome, table: str) -> None:
-    """Extend the arrangements by which installed plans look up a table, so that the next tick does not have to.
+    """Extend the arrangements for the look-ups of installed plans in a table, so that the next tick does not have to.
 
-    Arrangements that lack few rows are left as they are. Leave to the next tick what cannot be built, for example
-    because another writer holds the lease. Settle nothing, because that may start Spark.
+    Arrangements that lack few rows are left as they are. If an arrangement cannot be built, for example because another
+    writer holds the lease, leave it to the next tick. Settle nothing, because that may start Spark.
     """
 
     @contextmanager

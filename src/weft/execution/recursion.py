@@ -118,7 +118,7 @@ def last_schema(state: StateSchema) -> pa.Schema:
 
 
 def continued(engine: Rounds, plan: ContinuedRecursion, deepest: int, read: Read) -> Found:
-    """Compute the rounds that continue the rows in the table ``plan.stored``, and return SQL for what they derive.
+    """Compute the rounds that continue the rows in the table ``plan.stored``, and return SQL for the derived rows.
 
     The table ``plan.touched`` then has the stored rows that are no longer valid. Raise TooDeep as ``fixpoint`` does,
     also if only a stored depth is too great. Raise BeyondBounds if it costs less to derive all rows again.

@@ -144,7 +144,10 @@ class StateReader:
         return self._looked_up(state, groups, [path for path in same if isinstance(path, Lookup)], vias)
 
     def _of_continued(self, state: StateSchema, read: Callable[[Continued], Rows | None]) -> Rows | None:
-        """Return what ``read`` finds in the continued state, or None. If DuckDB fails, the tables give all rows."""
+        """Return the rows of the continued state that ``read`` selects, or None.
+
+        If DuckDB fails, read all rows from the tables.
+        """
         continued = self._continued(state)
         if continued is None:
             return None
@@ -156,7 +159,7 @@ class StateReader:
             return read(whole)
 
     def _continued(self, state: StateSchema) -> Continued | None:
-        """Return the state as one that continues what the last tick stored, or None if this is impossible."""
+        """Return the state as one that continues the rows of the last tick, or None if this is impossible."""
         if state.name not in self.continued:
             self.continued[state.name] = self._continuing(state)
         return self.continued[state.name]
@@ -208,7 +211,7 @@ class StateReader:
     def _stored_before(
         self, made: Totals | LastRows, store: StateStore, name: str, files: Files
     ) -> StoredTotals | None:
-        """Compute from the tables what a tick up to the start of the window would have stored, and store it.
+        """Compute from the tables the rows that a tick up to the start of the window would have stored, and store them.
 
         Return None if the window has no start, if the input has states, or if there are too many rows.
         """
@@ -263,7 +266,7 @@ class StateReader:
         return self._computed(state, partial(text, plan), schema, views, whole=True)
 
     def _continue(self, made: Continued, stored: StoredTotals) -> bool:
-        """Compute what changes from the stored rows. Return False if the changes are too many, or if DuckDB fails."""
+        """Compute the changes from the stored rows. Return False if the changes are too many, or if DuckDB fails."""
         state = since(made.state, instant(stored.at))
         try:
             with duckdb_failures():

@@ -1,9 +1,9 @@
 """Continue the rows of a recursion from one tick to the next (``planning.recursion_plan``).
 
-The rows at the end of the last tick are stored with their depths: the number of steps from the first rows. What a tick
-reads follows what changes: the rows of the tables that begin or end, and the rows that the keys of each round look up.
+The rows at the end of the last tick are stored with their depths: the number of steps from the first rows. A tick reads
+only the rows of the tables that begin or end, and the rows that the keys of each round look up.
 
-The rows are stored in parts, as running totals are. A part adds rows, and takes rows of earlier parts away. The rows of
+The rows are stored in parts, as running totals are. A part adds rows, and removes rows of earlier parts. The rows of
 all parts add up.
 
 A stored depth may be greater than the true depth, because a later tick may derive the row in fewer steps. If a depth
@@ -39,17 +39,17 @@ from weft.storage.temporal_sql import temporal_sql
 Inputs = Callable[[Sequence[Access], Mapping[str, Rows]], TempViews]
 """Reads the relations of access paths. The mapping has the relations that are in memory."""
 SIGN: Final = "sign"
-"""The column of stored rows that is 1 if a part adds a row, and -1 if it takes one away."""
+"""The column of stored rows that is 1 if a part adds the row, and -1 if it removes the row."""
 
 
 @dataclass
 class StoredRecursion:
     """The rows of a recursion in its window.
 
-    With stored rows, ``base`` has the rows before the window of ``continued``, ``touched`` those of them that may not
-    hold throughout the window, and ``news`` the rows that take their place or begin. Otherwise ``whole`` has all rows.
-    ``changed`` has the rows that the end of the window adds to ``base`` or takes away. It is None if there are none or
-    too many.
+    If rows are stored, ``base`` has the rows before the window of ``continued``.  ``touched`` has the rows of ``base``
+    that possibly end in the window, and ``news`` the rows that replace them or begin. Otherwise ``whole`` has all rows.
+    ``changed`` has the rows that are added to ``base`` or removed at the end of the window. It is None if there are
+    none or too many.
     """
 
     state: StateSchema

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def files_below(state: StateSchema, reader: Reader | DriverReader) -> Files:
-    """Return what is stored of each table below a state."""
+    """Return the stored files of each table below a state."""
     tables = {scan.table.name: reader.tables[scan.table.name] for scan in base_scans(state)}
     return {
         name: StoredFiles(table.stored.start, reader.files(name), table.table_id if table.tracked else None)
@@ -69,7 +69,7 @@ def look_up_keys(same: Sequence[Access], vias: Mapping[str, Rows]) -> tuple[str,
 class Totals:
     """The groups of a state in its window.
 
-    ``changed`` has the totals of all groups at the end of the window, or what the window adds to the totals before, or
+    ``changed`` has the totals of all groups at the end of the window, or the changes of the totals in the window, or
     None if nothing changed. The other fields are the result of ``all_groups`` or of ``changes``. In ``base``, a group
     may have several rows, which add up. In its first ``largest`` rows, each group has one row. ``near`` has the rows of
     ``base`` for the groups that change.
@@ -108,7 +108,7 @@ class Totals:
         return pa.schema([*keys, *(pa.field(name, arrow_type(kind)) for name, kind in totals_of(self.state))])
 
     def stored_sql(self, state: StateSchema, plan: StateRows, dialect: Dialect) -> str:
-        """Return SQL for what is stored at the end of the window of ``state``, from the lives of its input."""
+        """Return SQL for the totals to store at the end of the window of ``state``, from the lives of its input."""
         return added_sql(state, f"(SELECT *, 1 AS sign FROM ({plan.lives(dialect)}) AS given)")
 
     def all_groups(self, rows: pa.Table | DataFrame) -> None:

@@ -23,10 +23,10 @@ _GIVEN: Final = "given rows"
 class WholeTables:
     """The tables of a tick in one connection of DuckDB.
 
-    The columns that SQL reads are copied into tables of DuckDB. What its memory does not hold is on disk. DuckDB knows
-    nothing about the rows of files. It would join them by any condition, such as an order of instants.
+    The columns that SQL reads are copied into tables of DuckDB. Rows that do not fit into its memory are on disk.
+    DuckDB has no statistics of files, and would join their rows by any condition, such as an order of instants.
 
-    A view that needs a column which is not copied copies the table again. ``ahead`` has the columns, by table, that are
+    If a view needs a further column, the table is copied again. ``ahead`` has the columns, by table, that are
     copied at first.
     """
 

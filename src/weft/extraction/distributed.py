@@ -128,7 +128,7 @@ def _why_one_reader(
         return f"the encoding {options.encoding} has no line ends that can be found from the middle of a file"
     for file in files:
         if format_by_name(file.path) is None:
-            return f"the name of {file.name} does not tell its format"
+            return f"the name of {file.name} does not show its format"
         if file.path.suffix.lower() in _PACKED:
             return f"{file.name} is compressed, and can only be read from its begin"
     return None
@@ -379,7 +379,7 @@ class Executors:
             self._remove([replace(stored, files=())], wave)
 
     def _remove(self, unneeded: Sequence[Stored], wave: Wave) -> None:
-        """Remove the files of parts that do not count. Cleaning deletes what stays."""
+        """Remove the files of parts that do not count. Cleaning deletes files that stay."""
         for each in unneeded:
             for name in (*(file[0] for file in each.files), *filter(None, [each.rejected_in])):
                 with suppress(OSError, StorageError):

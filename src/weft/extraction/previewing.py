@@ -21,7 +21,8 @@ class FilePreview(Brief):
     """What a load of files into ``table`` would store.  ``exists`` is whether the home has the table.
 
     ``columns`` are the columns of the table after the load, without ``ts`` and ``_by``.  ``rows`` are the first rows.
-    ``rejected`` are the first records that the load would put in quarantine.  ``notes`` tell what was inferred.
+    ``rejected`` are the first records that the load would put in quarantine.  ``notes`` describe the inferred
+    properties.
     """
 
     table: str
@@ -45,7 +46,7 @@ def preview_file(
     timing: Timing = DEFAULT_TIMING,
     rows: int = 10,
 ) -> FilePreview:
-    """Return what ``ingest_file`` would store.  Store nothing.
+    """Return the columns and the first rows that ``ingest_file`` would store.  Store nothing.
 
     The types are those of the load, because all of each file is read.  Raises the same errors as ``ingest_file``.
     """

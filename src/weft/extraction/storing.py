@@ -44,7 +44,7 @@ class Summary(Brief):
       ``ts`` (design section 1).
     - ``first_ts`` and ``last_ts`` are the first and the last ``ts`` of the stored rows, or None.
     - If all files were loaded before, ``already_loaded`` is True, and ``known`` is the number of their rows.
-    - ``notes`` tell the user what the load changed or inferred.
+    - ``notes`` describe, for the user, what the load changed or inferred.
     """
 
     table: str

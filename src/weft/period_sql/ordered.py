@@ -1,7 +1,7 @@
 """Render the aggregates that read the values of a group in ascending order.
 
 Weft looks up rows by value.  The same values of a group must therefore always give the same result: in both engines, to
-the last bit of a DOUBLE, and whatever the order of arrival.  An aggregate first sorts the values into a list, without
+the last bit of a DOUBLE, and for each order of arrival.  An aggregate first sorts the values into a list, without
 NULLs, and folds the list.
 
 The variance is computed by Welford's steps over the list, as n, the mean m, and s, the sum of squared differences to

@@ -107,7 +107,7 @@ def _described(node: Relation | Predicate) -> tuple[str, str]:
 
 _WORDS = {
     Join: "all combinations of",
-    Select: "of which are kept",
+    Select: "filtered by",
     Distinct: "without repetitions",
     Or: "at least one of",
     Exists: "there is a row of",

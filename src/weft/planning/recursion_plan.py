@@ -1,8 +1,8 @@
 """Compile a recursion: the SQL of its first rows, and the SQL of the rows that follow from a round.
 
-A tick continues the stored rows of the last tick (``derivation.recursion``).  The first round then has what new rows
-of tables derive, alone or with kept rows, and what derives touched rows again.  Each later round joins only the rows of
-the round before.
+A tick continues the stored rows of the last tick (``derivation.recursion``).  The first round then has the rows that
+follow from new rows of tables, alone or with kept rows, and the touched rows that still follow from other rows.  Each
+later round joins only the rows of the round before.
 
 The state must be bound to a window and to the constants of one query.
 """
@@ -90,8 +90,8 @@ class RecursionPlan:
 class ContinuedRecursion(RecursionPlan):
     """How a tick continues the stored rows of a recursion.
 
-    ``touching`` gives the rows that a change of a table touches.  ``first`` derives what follows from new rows of
-    tables and from the kept rows, with its depth.
+    ``touching`` gives the rows that a change of a table touches.  ``first`` derives the rows that follow from new rows
+    of tables and from the kept rows, with their depths.
     """
 
     touching: tuple[Derived, ...]
@@ -112,7 +112,7 @@ class ContinuedRecursion(RecursionPlan):
         return f"kept_{self.last_round}"
 
     def first_sql(self, dialect: Dialect) -> str:
-        """Return SQL for the columns, the periods and the depths of what follows from new rows of tables."""
+        """Return SQL for the rows that follow from new rows of tables: columns, periods and depths."""
         return self._sql(self.first, self.kept, dialect)
 
     def touching_sql(self, dialect: Dialect) -> str:
@@ -120,11 +120,11 @@ class ContinuedRecursion(RecursionPlan):
         return self._sql(self.touching, self.stored, dialect)
 
     def again_sql(self, keys: Keys, dialect: Dialect) -> str:
-        """Return SQL for the columns, the periods and the depths of what ``again`` derives."""
+        """Return SQL for the rows that ``again`` derives: columns, periods and depths."""
         return self._sql(self.again(keys), self.kept, dialect)
 
     def again(self, keys: Keys) -> tuple[Derived, ...]:
-        """Return what derives touched rows from kept rows and from rows of tables.
+        """Return the combinations that derive touched rows from kept rows and from rows of tables.
 
         The relation ``keys_view(state)`` must have the touched rows, in the columns of ``keys``.
         """

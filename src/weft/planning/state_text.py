@@ -203,8 +203,8 @@ class _Texts:
         again: tuple[Derived, ...] = ()
         texts = [(plan.last_round, plan.first_sql(DUCKDB)), (state.name, plan.next_sql(DUCKDB))]
         how = (
-            f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} what new rows "
-            f"of tables derive, {_THEN}; without stored rows, all rows come from the tables"
+            f"continued: {plan.stored} has the rows that the last tick stored, and {plan.last_round} the rows that "
+            f"follow from new rows of tables, {_THEN}; without stored rows, all rows come from the tables"
         )
         if plan.touching:
             kinds = tuple(column.type for column in state.columns[: plan.width])
@@ -218,10 +218,10 @@ class _Texts:
                 texts[1],
             ]
             how = (
-                f"continued: {plan.stored} has the rows that the last tick stored, {plan.touched} those of them that a "
-                f"derivation gives no longer, with what follows from them by the last step, and {plan.kept} the "
-                f"others; {plan.last_round} has what derives the touched rows again and what new rows of tables "
-                f"derive, {_THEN}; without stored rows, all rows come from the tables"
+                f"continued: {plan.stored} has the rows that the last tick stored, {plan.touched} those with a "
+                f"derivation that ends, with the rows that follow from them, and {plan.kept} the others; "
+                f"{plan.last_round} has the touched rows that still follow from kept rows, and the rows that follow "
+                f"from new rows of tables, {_THEN}; without stored rows, all rows come from the tables"
             )
         read = tables_read((*plan.touching, *again, *plan.first, *plan.steps))
         columns = {**plan.columns, ROUND: set(VALID_TIME.columns(plan.width))}

@@ -1,4 +1,4 @@
-"""Say what a stored plan is, without the compiler, which most commands do not need."""
+"""Recognize the kind of a stored plan without the compiler, which most commands do not need."""
 
 from __future__ import annotations
 

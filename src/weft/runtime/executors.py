@@ -40,7 +40,7 @@ EXECUTORS_HINT: Final = (
 
 
 def what_executors_lack(session: SparkSession) -> str | None:
-    """Return what is wrong with the packages of the executors, such as "have no pyarrow instead of 26.0.1", or None.
+    """Return the fault of the packages of the executors, such as "have no pyarrow instead of 26.0.1", or None.
 
     One task for each core of the cluster reports the versions. Spark itself compares the versions of Python. Spark's
     errors pass through.
@@ -72,7 +72,10 @@ def _reported(_: Iterable[int]) -> Iterator[Versions]:
 
 
 def _versions() -> Versions:
-    """Return the names and versions of what tasks need. The version is empty for a package that is not installed."""
+    """Return the names and versions of the packages that tasks need.
+
+    The version is empty for a package that is not installed.
+    """
     import importlib.metadata
 
     versions = []

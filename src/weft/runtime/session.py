@@ -327,8 +327,8 @@ class _Diverted(logging.Filter):
 def _last_error(log: Path, begin: int) -> str:
     """Return the last log line that mentions an error. Ignore the first ``begin`` bytes of the log."""
     lines = [line.strip() for line in log.read_bytes()[begin:].decode(errors="replace").splitlines()[-200:]]
-    telling = [line for line in lines if "rror" in line or "Exception" in line]
-    return (telling or lines or ["the log has no message"])[-1][:300]
+    relevant = [line for line in lines if "rror" in line or "Exception" in line]
+    return (relevant or lines or ["the log has no message"])[-1][:300]
 
 
 def _alive(running: _Running) -> bool:
@@ -440,6 +440,6 @@ def root_cause(error: Exception) -> str:
     """
     lines = [line.strip() for line in error_text(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
-    message = causes[-1] if causes else (telling or lines or [type(error).__name__])[0]
+    relevant = [line for line in lines if not line.startswith(("An error occurred while calling", "at "))]
+    message = causes[-1] if causes else (relevant or lines or [type(error).__name__])[0]
     return re.sub(r"^(?:: *)?(?:[\w$]+\.)+[\w$]+: *", "", message)[:300]

@@ -57,7 +57,7 @@ def bring_up_to_date(home: OpenHome, t: int | None) -> None:
 def tick(home: OpenHome, choice: Choice, *, t: int | None, wait_us: int) -> Ticked:
     """Run a tick of the chosen queries at ``t`` (None: the time of the home's clock), and return its result.
 
-    Whoever calls this has brought attached tables and views up to date (``bring_up_to_date``, ``schedule.runner``).
+    The caller has brought attached tables and views up to date (``bring_up_to_date``, ``schedule.runner``).
     Wait up to ``wait_us`` microseconds for the lease. Raise LeaseBusy, ClockError, StorageError or ExecutionError (for
     example if the JVM ended).
     """

@@ -454,7 +454,7 @@ REFUSED_AGGREGATES: Final = {
 }
 """Aggregates that Weft refuses, each with the reason and what to write instead."""
 MARKS: Final = frozenset(("grouping", "grouping_id"))
-"""The functions that tell which expressions of GROUP BY form the groups of a row."""
+"""The functions that return which expressions of GROUP BY form the groups of a row."""
 WINDOW: Final = "moving_window"
 """The name of the function in GROUP BY that gives the length of the moving window."""
 

@@ -230,7 +230,7 @@ class Table:
         self._put_back(handle)
 
     def form(self) -> FileForm:
-        """Return what a new data file of the table needs."""
+        """Return the form of a new data file of the table."""
         from weft.storage.statistics import columns_with_statistics
 
         schema, properties = self._read(lambda handle: (_schema(handle), handle.metadata().configuration))
@@ -372,7 +372,7 @@ class Table:
                 raise StorageError(f"{place} could not be flushed to the disk: {error.strerror}") from error
 
     def forget(self) -> None:
-        """Drop what the process has cached of the table."""
+        """Drop the process's cache of the table."""
         delta_log.forget(self.place)
         _idle_handles.pop(str(self), None)
 

@@ -77,7 +77,7 @@ class TemporalSql:
         return self.created(name, sql)
 
     def created(self, name: str, sql: str) -> int:
-        """Do what ``table`` does, without the bounds of a subclass."""
+        """Create a table as ``table`` does, without the bounds of a subclass."""
         return int(self.one(f"CREATE OR REPLACE TEMP TABLE {quoted(name)} AS {sql}"))
 
     def insert(self, name: str, sql: str) -> int:

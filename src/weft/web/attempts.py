@@ -71,7 +71,7 @@ class Attempts:
                 times.remove(begun)
 
     def _forget(self, at: int) -> None:
-        """Forget what is older than the window, and the oldest keys beyond the maximum."""
+        """Forget the attempts before the window, and the oldest keys beyond the maximum."""
         for key, times in list(self._failures.items()):
             while times and times[0] <= at - _WINDOW_US:
                 times.popleft()

@@ -73,7 +73,7 @@ def _ip(text: str) -> str | None:
 
 
 def principal_of(site: Site, request: Request, door: str = "page") -> Principal | None:
-    """Return the principal of a request, or None if she must sign in first.  The log tells the ``door``.
+    """Return the principal of a request, or None if she must sign in first.  The log names the ``door``.
 
     A home without users asks for its key, because other accounts of the machine can reach the page.
     """

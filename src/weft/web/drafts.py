@@ -94,7 +94,7 @@ class Draft:
 
 
 def draft_of(visit: Visit) -> Draft:
-    """Return what the form of a request holds.  A parameter without a type is ``untyped``.  Raise SqlError."""
+    """Return the content of the form of a request.  A parameter without a type is ``untyped``.  Raise SqlError."""
     sql, parameters, untyped = _sql_of(visit), list[FormParameter](), list[str]()
     names = parameter_names(sql) if "{{" in sql else ()
     for name in names:
@@ -107,7 +107,7 @@ def draft_of(visit: Visit) -> Draft:
 
 
 def bare_draft(visit: Visit) -> Draft:
-    """Return what the form holds without a look into its text, which may be refused."""
+    """Return the content of the form without parsing its text, which may be refused."""
     return Draft(_sql_of(visit), _fields_of(visit))
 
 

@@ -69,10 +69,10 @@ def feeds(site: Site) -> list[Route]:
 
 
 def _with_link(site: Site, request: Request) -> Caller:
-    """Return whoever has the link to a query.  Raise NotFound."""
+    """Return the principal with the link to a query.  Raise NotFound."""
     principal = site.weft.accounts.of_share(request.path_params["token"], address=address_of(site, request))
     if principal is None:
-        raise NotFound("this link is not valid any more", hint="Ask whoever gave it to you for a new one.")
+        raise NotFound("this link is not valid any more", hint="Ask the person who gave it to you for a new one.")
     return Caller(site.weft.acting_as(principal), "", site.jobs)
 
 

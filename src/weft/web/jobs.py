@@ -1,4 +1,4 @@
-"""Run what takes long in threads: each job has an address, tells how far it is, and can be cancelled.
+"""Run long operations in threads: each job has an address, reports its progress, and can be cancelled.
 
 A page waits two seconds for its job.  After that, the browser goes to the page of the job.
 """
@@ -81,12 +81,12 @@ class Job:
     _over: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def say(self, news: str) -> None:
-        """Tell how far the work is.  Raise Stopped if the job was cancelled."""
+        """Report the progress of the work.  Raise Stopped if the job was cancelled."""
         self.said = news
         stop_here()
 
     def counted(self, what: str) -> Callable[[int], None]:
-        """Return a function that tells a number of records."""
+        """Return a function that reports a number of records."""
         return lambda count: self.say(f"{count:,} {what}")
 
     def wait(self, seconds: float) -> bool:

@@ -32,7 +32,7 @@ class Site:
 
     ``hosts`` are the names under which browsers may reach the page (empty: any).  With ``tls``, cookies travel over
     TLS only.  If ``is_local`` is true, only this machine reaches the page.  ``key`` opens the page of a home without
-    users.  ``secret`` signs what the page gives out.
+    users.  ``secret`` signs the tokens that the page issues.
     """
 
     weft: Weft

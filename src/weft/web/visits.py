@@ -194,7 +194,7 @@ class Visit:
         return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
 
     def outcome(self, job: Job) -> Response:
-        """Return what a job that has ended leads to."""
+        """Return the response for a job that has ended."""
         if job.error is not None:
             return error_page(self, job.error)
         match job.outcome:

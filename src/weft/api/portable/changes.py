@@ -355,7 +355,7 @@ class _Planning:
 
 
 def _text(query: DescribedQuery) -> tuple[object, ...]:
-    """Return what ``install --replace`` can change, and what makes a synopsis."""
+    """Return the fields that ``install --replace`` can change, and those that make a synopsis."""
     how = (query.language, query.keep, query.discard_history, query.duplicates)
     return (query.sql, query.user, query.every_us, query.start, query.saved, how)
 
@@ -369,7 +369,7 @@ def _refuse_synopsis(wanted: DescribedQuery, present: DescribedQuery) -> None:
 
 
 def _kept(wanted: DescribedQuery, present: DescribedQuery | None) -> DescribedQuery:
-    """Complete a query with what the folder leaves to the home.  Another text has another origin."""
+    """Complete a query with the values of the home that the folder does not give.  Another text has another origin."""
     if present is None:
         return wanted
     if wanted.saved is None or folded(wanted.saved) == folded(present.saved or ""):
@@ -378,7 +378,7 @@ def _kept(wanted: DescribedQuery, present: DescribedQuery | None) -> DescribedQu
 
 
 def _with_new_origin(wanted: DescribedQuery, present: DescribedQuery | None) -> DescribedQuery:
-    """Leave out the origin that the home knows.  Its saved query may be gone."""
+    """Leave out an origin that the home has already.  Its saved query may have been removed."""
     known = present is not None and (wanted.sql, wanted.saved) == (present.sql, present.saved)
     return replace(wanted, saved=None) if known else wanted
 

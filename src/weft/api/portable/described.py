@@ -35,8 +35,10 @@ _MASKED: Final = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class DescribedChannel:
-    """A channel of a query.  ``to`` is the name of the channel.  In the name of a webhook, a variable stands for what
-    follows the host, because it often is a secret.
+    """A channel of a query.
+
+    ``to`` is the name of the channel.  In the name of a webhook, a variable replaces the path, because the path often
+    is a secret.
     """
 
     to: str

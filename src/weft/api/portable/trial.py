@@ -109,12 +109,12 @@ class Trial:
         return found
 
     def replace_query(self, query_id: int, definition: QueryDefinition) -> None:
-        """Note what the new text of a query reads.  Raise NotAllowed if its owner lacks a right."""
+        """Record the relations that the new text of a query reads.  Raise NotAllowed if its owner lacks a right."""
         self._require_rights(definition)
         self._reads[query_id] = definition.reads
 
     def _require_rights(self, definition: QueryDefinition) -> None:
-        """Nobody has rights to what does not exist yet: the installation checks those."""
+        """No rights exist to an object that does not exist yet; the installation checks those."""
         if not self._checks_rights:
             return
         needs, reads = ([each for each in ids if each < _FIRST_ID] for ids in (definition.needs, definition.reads))

@@ -263,7 +263,7 @@ def _request(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def terminal_fields() -> dict[str, Any]:
-    """Return what a server must know of the terminal of this process."""
+    """Return the properties of this process's terminal that a server needs."""
     width, height = _size()
     return {
         "width": width,

@@ -46,7 +46,7 @@ class Engine(Protocol):
         """Create the table ``name`` from a query. Return False if the table certainly has no rows."""
 
     def size(self, name: str) -> int | None:
-        """Return the number of rows of a stored table, or None if only a computation tells it."""
+        """Return the number of rows of a stored table, or None if it is known only after a computation."""
 
     def view(self, name: str, sql: str) -> None:
         """Create the view ``name`` from a query."""
@@ -63,5 +63,5 @@ class Engine(Protocol):
     def result(self, sql: str, table: TableSchema, form: Callable[[], FileForm]) -> Rows:
         """Return the rows of a query in the form in which ``table`` stores them.
 
-        ``form`` creates the table, if necessary, and returns what files need that executors write into it.
+        ``form`` creates the table, if necessary, and returns the properties of files that executors write into it.
         """

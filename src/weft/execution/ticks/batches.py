@@ -35,7 +35,7 @@ MOST_BATCHES: Final = 10
 def batches(catalog: CatalogParts, choice: Choice) -> tuple[tuple[Choice, ...], Mapping[str, set[str]]]:
     """Divide the queries of a tick into batches. Synopses stay in the first, because they read their log once.
 
-    Also return the columns, by table, that the large first deliveries read. They are empty if there is one batch.
+    Also return the columns that the large first deliveries read, by table, or nothing if there is one batch.
     """
     first = catalog.ticks.first_deliveries(choice)
     if len(first) < 2:

@@ -96,7 +96,7 @@ class StateForecast:
         return Reading(by, f"{count_text(stored.rows.num_rows)} {what}, continued with the changes")
 
     def _stored(self, state: StateSchema) -> StoredTotals | None:
-        """Return what a tick of the state continues."""
+        """Describe the stored rows that a tick of the state continues."""
         tau, _ = window_of(state)
         files = files_below(state, self.driver)
         stored = None if tau is None else self.store.totals(timeless(state).name, tau, files)

@@ -2,7 +2,7 @@
 
 A reader needs to know where a record begins. A line end may be within quotes, and whether it is depends on everything
 before it. Therefore each block of a file is first surveyed on its own: the survey counts quotes and line ends. If all
-quotes are in pairs, the counts tell where the first record of each block begins. A broken quote makes these places
+quotes are in pairs, the counts show where the first record of each block begins. A broken quote makes these places
 wrong. Therefore they are only a proposal: each reader reports where its last record ended, and a part counts only if
 its predecessor ended where the part begins (``Walk.take``). By induction, the parts then have the records that one
 reader of the whole file finds, with the same positions and problems.
@@ -26,7 +26,7 @@ BLOCK: Final = 64 << 20
 """The size of a block in bytes, and the approximate size of a part. It is a multiple of ``DIGEST_BLOCK``."""
 
 DIGEST_BLOCK: Final = 64 << 20
-"""The bytes of a file of which ``digest_of_blocks`` has one SHA-256. Homes have such digests: this must not change."""
+"""The bytes for each SHA-256 of ``digest_of_blocks``. Homes store such digests, so the number must not change."""
 
 BY_BLOCKS: Final = "blocks-"
 """The begin of a digest that is not the SHA-256 of the file."""
@@ -48,7 +48,7 @@ class Surveyed:
     - ``lines`` and ``quotes`` are the numbers of line ends and of quotes.
     - ``outside`` and ``inside`` are the places where the first record begins if the block begins outside or inside
       quotes, relative to the block. A place is None if it is not near the begin of the block.
-    - ``letters`` tells whether the lines that begin in the block are UTF-8.
+    - ``letters`` is true if the lines that begin in the block are UTF-8.
     - ``head`` has the first bytes of the file, if the block is the first.
     """
 
@@ -154,7 +154,7 @@ class TextCut:
                 yield self._begins[number] + place[0], self._lines[number] + place[1]
 
     def correct(self, proposed: int) -> None:
-        """From the block of the proposed place on, take what was outside quotes for inside, and the reverse.
+        """From the block of the proposed place on, exchange inside and outside of quotes.
 
         Do nothing if the place was only proposed because the block had no other.
         """

@@ -1,6 +1,7 @@
 """Poll a source: compare its rows with the open rows of its table, and record the difference as one transaction.
 
-Feeds of changes (``poll_feed``) and mail (``mail``) are not compared: a poll records what has come since the last one.
+Feeds of changes (``poll_feed``) and mail (``mail``) are not compared: a poll records the changes or messages since the
+last poll.
 
 All changes have the same time and are stored by one Delta commit. An interrupted poll can be
 repeated: the next poll compares the source with the changes that are already stored (design law 6). If a source cannot

@@ -105,7 +105,7 @@ def unsubscribe(source: SourceRecord, others: Sequence[SourceRecord]) -> str | N
 
 
 def give_up(uri: str, options: Mapping[str, Any]) -> None:
-    """Drop what ``subscribe`` created, because the source could not be added."""
+    """Drop the slot and the publication that ``subscribe`` created, because the source could not be added."""
     with suppress(WeftError), connected(uri) as connection:
         if SLOT in options[MADE]:
             drop_slot(connection, options[SLOT])

@@ -91,7 +91,7 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
 
 
 def require_own_origin(request: Request) -> None:
-    """Refuse what the page of another server sends."""
+    """Refuse a request from the page of another server."""
     if is_foreign(request):
         raise Unfit(403, "this request comes from a page of another server")
 

@@ -17,7 +17,7 @@ _LISTED: Final = 100
 
 
 def account(visit: Visit) -> Response:
-    """Show what a person sets for herself, and her tokens."""
+    """Show the settings of a person, and her tokens."""
     if visit.user is None:
         raise NotFound("the owner of the home has no account", hint="The page /users has the users of the home.")
     tokens = visit.weft.accounts.tokens()
@@ -125,7 +125,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Visit], str]]] = {
 
 
 def change_users(visit: Visit) -> Response:
-    """Do what a button of the page says."""
+    """Run the action of a button of the page."""
     do, name = visit.given("do"), visit.given("name")
     if do == "add":
         # The page of the first user's link is the last one that the owner sees without signing in.

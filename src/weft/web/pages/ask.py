@@ -47,7 +47,7 @@ def show(visit: Visit) -> Response:
 
 
 def act(visit: Visit) -> Response:
-    """Do what a button of the form says.  The text stays in the form."""
+    """Run the action of a button of the form.  The text stays in the form."""
     _require_author(visit)
     do = visit.given("do")
     if do not in _STEPS:

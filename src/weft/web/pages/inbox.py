@@ -1,4 +1,4 @@
-"""The inbox: the newest answers by query, what of them is new, and their search."""
+"""The inbox: the newest answers by query, which of them are unread, and their search."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from weft.web.visits import Visit, page
 
 
 def show(visit: Visit) -> Response:
-    """Show how far a job is, or what came of it.  A browser that follows the job goes on to its outcome."""
+    """Show the progress of a job, or its result.  A browser that follows the job goes on to its outcome."""
     job = _job(visit)
     if not job.is_over:
         return visit.show("job.html", job=job)

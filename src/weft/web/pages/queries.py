@@ -26,7 +26,7 @@ _STATES: Final = ("active", "paused", "failed")
 
 
 def listed(visit: Visit) -> Response:
-    """Show the queries in the order of their names, with what is wrong."""
+    """Show the queries in the order of their names, with their errors."""
     state, text = visit.asked("state"), visit.asked("q")
     wanted = QueryFilter(
         text=text or None,
@@ -102,7 +102,7 @@ def change(visit: Visit) -> Response:
 
 
 def changed(visit: Visit) -> Response:
-    """Count what another text would deliver, or take the text."""
+    """Count the answers that another text would deliver, or replace the text."""
     query = _query(visit)
     given = {"sql": visit.given("sql"), "every": visit.given("every") or None}
     if not given["sql"]:
@@ -197,7 +197,7 @@ _ACTIONS: Final[Mapping[str, tuple[str, Action]]] = {
 
 
 def act(visit: Visit) -> Response:
-    """Do what a button of the query says."""
+    """Run the action of a button of the query."""
     query, name = _query(visit), visit.given("do")
     if name not in _ACTIONS:
         raise Refused("this page has no such button")

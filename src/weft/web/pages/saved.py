@@ -33,7 +33,7 @@ def show(visit: Visit) -> Response:
 
 
 def act(visit: Visit) -> Response:
-    """Do what a button of the form says."""
+    """Run the action of a button of the form."""
     saved, do = _saved(visit), visit.given("do")
     if do in _OWNER:
         notice = _OWNER[do](visit, saved)

@@ -95,11 +95,11 @@ def set_password(visit: Visit) -> Response:
 
 
 def shared(visit: Visit) -> Response:
-    """Show the answers of a query to whoever has its link."""
+    """Show the answers of a query to a guest with its link."""
     token = visit.part("token")
     principal = visit.site.weft.accounts.of_share(token, address=address_of(visit.site, visit.request))
     if principal is None or principal.query_id is None:
-        raise NotFound("this link is not valid any more", hint="Ask whoever gave it to you for a new one.")
+        raise NotFound("this link is not valid any more", hint="Ask the person who gave it to you for a new one.")
     weft = visit.site.weft.acting_as(principal)
     query = weft.query(principal.query_id)
     before = min(max(visit.number("before") or query.rows + 1, 1), query.rows + 1)

@@ -14,7 +14,7 @@ _TICKS: Final = 10
 
 
 def show(visit: Visit) -> Response:
-    """Show what is wrong first, then what goes on."""
+    """Show errors first, then the current activity."""
     weft = visit.weft
     return visit.show(
         "system.html",

@@ -181,7 +181,7 @@ def _ordered(node: exp.Ordered, dialect: str, kinds: Kinds) -> None:
 
 
 def _ordering(node: exp.Ordered, query: exp.Expr | None) -> exp.Expr:
-    """Return what orders the rows.  A number in a query is the place of a column."""
+    """Return the expressions that order the rows.  A number in a query is the place of a column."""
     given: exp.Expr = node.this
     if isinstance(query, exp.Select) and isinstance(given, exp.Literal) and str(given.this).isdecimal():
         given = next(iter(query.selects[max(int(given.this) - 1, 0) :]), given)

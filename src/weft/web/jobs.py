@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from weft.errors import Conflict, NotFound, WeftError
 from weft.faults import isolated_error
 from weft.interruption import CancelToken, Stopped, cancellable_by, progress_reported_to, stop_here
+from weft.rights.principal import Scope
 
 _AT_ONCE: Final = 8
 """The maximum number of long jobs, and of brief jobs, that run at the same time.  Further jobs wait."""
@@ -29,6 +30,8 @@ _INSIST_SECONDS: Final = 0.3
 _GRACE_SECONDS: Final = 20.0
 
 JobState = Literal["running", "done", "failed", "cancelled"]
+Scopes: TypeAlias = frozenset[Scope] | None
+"""The scopes of a token, or None for somebody who has signed in without one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Job:
     """A piece of work for the person ``by``.  ``back`` is the page from which it came.
 
     A ``brief`` job waits for the lease at most, and neither computes nor reads much.
+    ``scopes`` are those of the token that started the job (None: all).
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -71,6 +75,7 @@ class Job:
     back: str
     began: int
     brief: bool = False
+    scopes: Scopes = None
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -98,6 +103,14 @@ class Job:
         """Whether the job has ended."""
         return self._over.is_set()
 
+    def is_seen(self, by: str | None, scopes: Scopes) -> bool:
+        """Return whether the person ``by`` (None: anybody) may see the job with a token of these scopes.
+
+        A token shows only what it could have started itself, because the outcome can contain rows.
+        """
+        covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
+        return by is None or (self.by == by and covered)
+
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
         lasted = int((time.monotonic() - self._started) * 1_000_000)
@@ -117,12 +130,12 @@ class Jobs:
         self._lock = threading.Lock()
         self._threads = {brief: ThreadPoolExecutor(_AT_ONCE, "weft-job") for brief in _OF_ONE}
 
-    def start(self, title: str, by: str, back: str, work: Work, *, brief: bool = False) -> Job:
+    def start(self, title: str, by: str, back: str, work: Work, *, brief: bool = False, scopes: Scopes = None) -> Job:
         """Start a job.  Brief jobs do not wait for long ones.
 
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes)
         with self._lock:
             own = (each for each in self._jobs.values() if each.by == by and each.brief == brief)
             if sum(1 for each in own if not each.is_over) >= _OF_ONE[brief]:
@@ -150,17 +163,17 @@ class Jobs:
         finally:
             job.end(state)
 
-    def find(self, job_id: str, by: str | None) -> Job:
-        """Return a job of the person ``by`` (None: of anybody).  Raise NotFound."""
+    def find(self, job_id: str, by: str | None, scopes: Scopes = None) -> Job:
+        """Return a job that the person ``by`` may see: see ``Job.is_seen``.  Raise NotFound."""
         job = self._jobs.get(job_id)
-        if job is None or (by is not None and job.by != by):
+        if job is None or not job.is_seen(by, scopes):
             raise NotFound("there is no such job", hint="The server forgets its jobs when it ends.")
         return job
 
-    def listed(self, by: str | None) -> tuple[Job, ...]:
-        """Return the jobs of the person ``by`` (None: of all), the newest first."""
+    def listed(self, by: str | None, scopes: Scopes = None) -> tuple[Job, ...]:
+        """Return the jobs that the person ``by`` may see, the newest first: see ``Job.is_seen``."""
         with self._lock:
-            jobs = [job for job in self._jobs.values() if by is None or job.by == by]
+            jobs = [job for job in self._jobs.values() if job.is_seen(by, scopes)]
         return tuple(reversed(jobs))
 
     def cancel(self, job: Job) -> None:

@@ -24,7 +24,7 @@ from weft.rights.principal import OWNER, Principal, Right, Role
 from weft.web import keys, rendering, security  # noqa: F401 - addresses with keys
 from weft.web.attempts import TooManyAttempts
 from weft.web.callers import principal_of, session_cookie
-from weft.web.jobs import Go, Job, Shown, Value, Work
+from weft.web.jobs import Go, Job, Scopes, Shown, Value, Work
 from weft.web.site import Site
 
 _AREAS: Final = (
@@ -116,6 +116,11 @@ class Visit:
         return None if self.is_admin else self.person
 
     @property
+    def scopes(self) -> Scopes:
+        """The scopes of the token of the request, or None without a token."""
+        return None if self.principal is None else self.principal.scopes
+
+    @property
     def path(self) -> str:
         """The path of the request."""
         return self.request.url.path
@@ -190,7 +195,7 @@ class Visit:
 
     def work(self, title: str, work: Work, back: str | None = None, *, brief: bool = False) -> Response:
         """Run ``work`` as a job.  Return its outcome, or after two seconds the way to its page."""
-        job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief)
+        job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief, scopes=self.scopes)
         return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
 
     def outcome(self, job: Job) -> Response:

@@ -30,6 +30,7 @@ def tokens(full: Weft) -> dict[str, str]:
     made = {name: accounts.create_token(name, scopes=everything).secret for name in ("root", "anna", "bo")}
     made["anna reads"] = accounts.create_token("anna", scopes=("read",)).secret
     withdrawn = accounts.create_token("anna", scopes=everything)
+    made["anna loads"] = accounts.create_token("anna", scopes=("load",)).secret
     accounts.withdraw_token(withdrawn.record.secret_id)
     return {**made, "withdrawn": withdrawn.secret, "unknown": "weft_unknown"}
 
@@ -155,3 +156,19 @@ def test_jobs_belong_to_who_started_them(send: Sent) -> None:
     assert jobs
     assert send("anna", "GET", f"/api/v1/jobs/{jobs[0]['id']}").status_code == 200
     assert send("bo", "GET", f"/api/v1/jobs/{jobs[0]['id']}").status_code == 404
+
+
+def test_a_token_sees_only_jobs_that_it_could_have_started(send: Sent) -> None:
+    for who in ("anna", "anna reads"):
+        sent = send(who, "POST", "/api/v1/queries/dear/pause")  # refused, but the job is there
+        assert sent.status_code in (403, 404)
+    listed = {who: send(who, "GET", "/api/v1/jobs").json()["items"] for who in ("anna", "anna reads", "anna loads")}
+    assert len(listed["anna"]) > len(listed["anna reads"]) > len(listed["anna loads"]) == 0
+    known = {each["id"] for each in listed["anna reads"]}
+    for each in listed["anna"]:
+        path = f"/api/v1/jobs/{each['id']}"
+        assert send("anna", "GET", path).status_code == 200
+        assert send("anna reads", "GET", path).status_code == (200 if each["id"] in known else 404)
+        for who, method, shown in (("anna loads", "GET", path), ("anna loads", "DELETE", path)):
+            assert send(who, method, shown).status_code == 404
+        assert send("anna loads", "GET", f"/jobs/{each['id']}").status_code == 404

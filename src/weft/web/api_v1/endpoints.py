@@ -87,7 +87,7 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
         source = "a token from `weft token create`" if site.weft.accounts.in_use() else "the key in the file page.key"
         hint = f"Send the header `Authorization: Bearer TOKEN` with {source}."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
-    return Caller(site.weft.acting_as(principal), principal.name, site.jobs)
+    return Caller(site.weft.acting_as(principal), principal.name, site.jobs, scopes=principal.scopes)
 
 
 def require_own_origin(request: Request) -> None:
@@ -206,7 +206,7 @@ async def _answer(site: Site, caller: Caller, operation: Operation, parameters: 
     if not operation.is_slow:
         return JSONResponse(await run_in_threadpool(_in_one_state, site, work), operation.status)
     title, brief = operation.summary, operation.brief
-    job = caller.jobs.start(title, caller.name, "/jobs", lambda _: Value(work()), brief=brief)
+    job = caller.jobs.start(title, caller.name, "/jobs", lambda _: Value(work()), brief=brief, scopes=caller.scopes)
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):
         return JSONResponse(job_json(job), HTTPStatus.ACCEPTED, {"Location": f"/api/v1/jobs/{job.job_id}"})
     if job.error is not None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from weft.api.weft import Weft
 from weft.errors import Conflict, NotFound, Refused, WeftError
-from weft.web.jobs import Jobs
+from weft.web.jobs import Jobs, Scopes
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE"]
 Right: TypeAlias = Literal["any", "read", "load", "channel", "install", "own", "admin"]
@@ -46,13 +46,14 @@ LARGEST: Final = 256 * 1024 * 1024
 class Caller:
     """Who calls an operation: the home as this person sees it, her name, and the server's jobs.
 
-    ``sees_all`` is true for somebody who may see the jobs of others.
+    ``sees_all`` is true for somebody who may see the jobs of others.  ``scopes`` are those of her token (None: all).
     """
 
     weft: Weft
     name: str
     jobs: Jobs
     sees_all: bool = False
+    scopes: Scopes = None
 
     @property
     def owner(self) -> str | None:

@@ -32,7 +32,7 @@ def cancel(visit: Visit) -> Response:
 
 
 def _job(visit: Visit) -> Job:
-    return visit.site.jobs.find(visit.part("job_id"), visit.owner_or_all)
+    return visit.site.jobs.find(visit.part("job_id"), visit.owner_or_all, visit.scopes)
 
 
 ROUTES: Final = (

@@ -30,18 +30,24 @@ def job_json(job: Job) -> Fields:
 
 
 def list_jobs(caller: Caller) -> Fields:
-    """List your jobs, the newest first."""
-    return {"items": [{**job_json(each), "result": None} for each in caller.jobs.listed(caller.owner)], "next": None}
+    """List your jobs, the newest first.
+
+    A token shows only jobs of tokens that have no other scopes than its own.
+    """
+    return {
+        "items": [{**job_json(each), "result": None} for each in caller.jobs.listed(caller.owner, caller.scopes)],
+        "next": None,
+    }
 
 
 def show_job(caller: Caller, job: JobId) -> Fields:
     """Show a job, with its result when it is done."""
-    return job_json(caller.jobs.find(job, caller.owner))
+    return job_json(caller.jobs.find(job, caller.owner, caller.scopes))
 
 
 def cancel_job(caller: Caller, job: JobId) -> Fields:
     """Ask a job to stop."""
-    found = caller.jobs.find(job, caller.owner)
+    found = caller.jobs.find(job, caller.owner, caller.scopes)
     caller.jobs.cancel(found)
     return job_json(found)
 

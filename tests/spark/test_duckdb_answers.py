@@ -40,6 +40,7 @@ QUERIES = {
     "days": "SELECT a.k, a.n FROM m a WHERE a.ts > NOW() - INTERVAL 2 DAYS",
     "moment": "SELECT a.k, a.n FROM m a WHERE a.ts > NOW() - INTERVAL 1 MICROSECOND",
     "null": "SELECT x, k FROM m WHERE k IS NULL",
+    "rests": "SELECT WINDOW(CAST(d AS TIMESTAMP), '7 seconds').start AS s, n % 7 AS r, MOD(x, 1000) AS m FROM m",
     "money": "SELECT CAST(p AS DECIMAL(12,3)) AS m, CAST(p AS DECIMAL(12,2)) * (1 - CAST(p AS DECIMAL(12,2))) AS q, "
     "x * CAST(p AS DECIMAL(12,2)) AS w, CAST(p AS DECIMAL(20,2)) * CAST(n AS DECIMAL(20,2)) AS z FROM m",
     "listed": r"SELECT k, n FROM m WHERE n IN (7, -1) AND k NOT IN ('a', '%_\\\'\"`')",

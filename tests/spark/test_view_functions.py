@@ -76,6 +76,8 @@ d * 2
 d * d
 w * d
 d * CAST(w AS DECIMAL(38,2))
+m + i * INTERVAL 1 DAY > m
+m - t * INTERVAL 2 SECONDS
 CAST(w AS DECIMAL(38,2)) * CAST(w AS DECIMAL(38,2)) * w
 f * 2
 f * f

@@ -45,6 +45,8 @@ _SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
 """The types whose values have the same text in both engines, beside DECIMALs of few digits after the point."""
 _PRODUCT_SCALE: Final = 8
 """The most digits after the point of a product. DuckDB gives DECIMALs of up to 18 digits a product of 18 digits."""
+_AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros")
+"""The functions whose integers have the same type in both engines."""
 _OTHERS: Final = (Values, Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
 _OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
@@ -121,22 +123,18 @@ def _as_written(scalar: Scalar) -> bool:
     match scalar:
         case ColumnRef(scan=scan, type=type):
             return _is_plain(type) or (scan == PARAMETERS and type == INTERVAL)
-        case Literal():
+        case Literal() | Param():
             return True
         case Call(name="like", args=(text, Literal())):
             return _as_written(text)
-        case Call(name="+" | "-" | "*" as name, args=args, type=type) if type.name in INTEGRAL:
-            # Some functions of integers have wider results in DuckDB, which would not overflow.
-            known = (
-                isinstance(arg, ColumnRef | Literal | Param | Cast)
-                or (isinstance(arg, Call) and arg.name in ("+", "-", "*"))
-                for arg in args
-            )
-            return all(known) and all(map(_as_written, args))
-        case Call(name="*", args=args, type=type) if type.name == "DECIMAL":
-            return (type.scale or 0) <= _PRODUCT_SCALE and all(map(_as_written, args))
+        case Call(name="+" | "-" | "*", args=args, type=type) if type.name in INTEGRAL:
+            return all(map(_is_as_wide, args)) and all(map(_as_written, args))
+        case Call(name="%" | "mod", args=(arg, Literal(value=int(by)))) if by > 0:
+            return _as_written(arg)
+        case Call(name="*") if not _is_exact_product(scalar.type):
+            return False
         case Call(name=name, args=args):
-            return name not in ("like", "*") and name not in _REWRITTEN and all(map(_as_written, args))
+            return name != "like" and name not in _REWRITTEN and all(map(_as_written, args))
         case Cast(arg=Literal(value=None), type=type):  # the other side of an outer join
             return _is_plain(type)
         case Cast(arg=arg, type=DataType(name="STRING")) if arg.type in (DATE, TIMESTAMP):
@@ -147,10 +145,17 @@ def _as_written(scalar: Scalar) -> bool:
         case Case(branches=branches, default=default):
             parts = [part for branch in branches for part in branch] + ([] if default is None else [default])
             return all(map(_as_written, parts))
-        case Param():
-            return True
         case _:
             return False
+
+
+def _is_exact_product(type: DataType) -> bool:
+    return type == INTERVAL or (type.name == "DECIMAL" and (type.scale or 0) <= _PRODUCT_SCALE)
+
+
+def _is_as_wide(arg: Scalar) -> bool:
+    """Return whether an integer has the same type in both engines. A wider result of DuckDB would not overflow."""
+    return isinstance(arg, ColumnRef | Literal | Param | Cast) or (isinstance(arg, Call) and arg.name in _AS_WIDE)
 
 
 def _is_plain(type: DataType) -> bool:

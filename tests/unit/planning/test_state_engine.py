@@ -41,6 +41,9 @@ def alike(text: str) -> bool:
         "SELECT k, SUM(n + 1) AS s, AVG(r) AS a, STDDEV(r) AS d FROM t WHERE k LIKE 'a%' GROUP BY k",
         "SELECT r, COUNT(*) AS n FROM t GROUP BY r",
         "SELECT k, SUM(money * (1 - money) * (1 + money)) AS s FROM t GROUP BY k",
+        "SELECT n % 3 AS m, COUNT(*) AS c FROM t GROUP BY n % 3",
+        "SELECT WINDOW(ts, '7 seconds').start AS s, COUNT(*) AS c FROM t GROUP BY WINDOW(ts, '7 seconds')",
+        "SELECT COUNT(*) AS c FROM t GROUP BY WINDOW(ts, '10 minutes', '4 minutes')",
         "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
         "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
@@ -59,7 +62,7 @@ def test_duckdb_computes(text: str) -> None:
         "SELECT k, SUM(n / 2) AS s FROM t GROUP BY k",
         "SELECT k, SUM(wide * money) AS s FROM t GROUP BY k",  # Spark removes digits after the point
         "SELECT k, SUM(money * money * money * money * money) AS s FROM t GROUP BY k",  # 18 digits are too few
-        "SELECT n % 3 AS m, COUNT(*) AS c FROM t GROUP BY n % 3",
+        "SELECT n % n AS m, COUNT(*) AS c FROM t GROUP BY n % n",
         "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a+' GROUP BY k",
         "SELECT CAST(k AS INT) AS i, COUNT(*) AS n FROM t GROUP BY CAST(k AS INT)",
         "SELECT k, MAX(LENGTH(k) + 2147483647) AS m FROM t GROUP BY k",

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from weft.algebra.calendar import multiple_of
 from weft.algebra.relation import Grouped
 from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
-from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, STRING, TIMESTAMP, DataType
+from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, INTERVAL, STRING, TIMESTAMP, DataType
 from weft.algebra.temporal import Temporal, each, scalars
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
@@ -129,10 +130,10 @@ def _alike(scalar: Scalar) -> bool:
     match scalar:
         case Literal(value=value, type=type):  # a tuple is the list of IN
             return type.name != "BINARY" and (type.name != "ARRAY" or isinstance(value, tuple))
-        case Call(name="*", args=args, type=type):
-            return _same_product([arg.type for arg in args], type)
-        case Call(name="/", args=args, type=type):
-            return type == DOUBLE and all(arg.type.name in _EXACT_IN_DOUBLE for arg in args)
+        case Call(name="*" | "/", args=args, type=type):
+            return _same_product([arg.type for arg in args], type, divided=scalar.name == "/")
+        case Call(name="timestamp_micros"):
+            return multiple_of(scalar) is not None  # the start of a window of time
         case Call(name="mod" | "%" | "abs" | "floor" | "ceil" | "ceiling" | "round") as call:
             return _same_number(call)
         case Call(name="concat", args=args):
@@ -165,15 +166,21 @@ def _same_digits(types: Sequence[DataType], *, carried: int) -> bool:
     return max(p - s for p, s in exact) + max(s for _, s in exact) + carried <= _MOST_DIGITS
 
 
-def _same_product(factors: list[DataType], product: DataType) -> bool:
-    """Return whether a product of these types has the same value in both engines.
+def _same_product(factors: list[DataType], product: DataType, *, divided: bool) -> bool:
+    """Return whether a product or a quotient of these types has the same value in both engines.
 
-    The engines agree on products of integers and of doubles, and on products of decimals if no digit after the point is
-    lost.
+    The engines agree on quotients that are doubles, and on products of integers, of doubles, and of an interval and an
+    integer. They agree on products of decimals if no digit after the point is lost.
     """
+    if product == DOUBLE:
+        return all(each.name in _EXACT_IN_DOUBLE for each in factors)
+    if divided:
+        return False
+    if product == INTERVAL:
+        return any(each.name in INTEGRAL for each in factors)
     if product.name == "DECIMAL":
         return product.scale == sum(as_decimal(each)[1] for each in factors)
-    return product.name in INTEGRAL or (product == DOUBLE and all(each.name in _EXACT_IN_DOUBLE for each in factors))
+    return product.name in INTEGRAL
 
 
 def _same_structure(call: Call) -> bool:

@@ -18,13 +18,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
 
 from typing_extensions import TypeVar
 
-from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
+from weft.algebra.calendar import within_calendar
+from weft.algebra.scalar import (
+    NEGATED,
+    TICK_END,
+    TICK_START,
+    TIME_START,
+    Call,
+    ColumnRef,
+    Scalar,
+    call,
+    mentions_now,
+    shifted,
+)
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 
 R = TypeVar("R", covariant=True, default="Relation")
@@ -373,7 +385,60 @@ class NotExists:
     body: Relation
 
 
-Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExists"
+@hashed_once
+@dataclass(frozen=True)
+class Turns:
+    """A comparison with NOW that turns several times, such as ``ts > NOW() - INTERVAL 1 MONTH``.
+
+    ``turns`` are conditions of the form NOW >= c, in order: each is true only if the one before it is true.  The
+    comparison is true at the start of time if ``begun`` is true, and it turns where one of the conditions becomes true.
+    A turn that depends on the clock of a zone is a ``Turns`` itself.  All thresholds are NULL together.  Then neither
+    the comparison nor its negation is true.
+    """
+
+    comparison: Scalar
+    turns: tuple[NowFrom | Turns, ...]
+    begun: bool
+
+    @property
+    def items(self) -> tuple[Predicate, ...]:
+        """The periods in which the comparison is true, in the order of time.  They exclude each other."""
+        bounds: list[Predicate] = [TRUE] if self.begun else []
+        for number, turn in enumerate(self.turns, 1 if self.begun else 0):
+            bounds.append(turn if number % 2 == 0 else opposite(turn))
+        return tuple(conjunction(*bounds[first : first + 2]) for first in range(0, len(bounds), 2))
+
+    @property
+    def unknown(self) -> Plain:
+        """The condition that the comparison is neither true nor false."""
+        assert isinstance(self.comparison, Call)
+        other = next(each for each in self.comparison.args if not mentions_now(each))
+        if not within_calendar(other):  # the thresholds are NULL also outside the years of the calendar
+            return Plain(call("is null", first_threshold(self)))
+        parts = shifted(other)
+        return Plain(call("is null", other if parts.intervals else parts.base))
+
+
+def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
+    """Return the predicate that a condition on NOW is false.  It is not true if the threshold is NULL."""
+    match turn:
+        case NowFrom(threshold=threshold):
+            return NowBefore(threshold)
+        case NowBefore(threshold=threshold):
+            return NowFrom(threshold)
+        case Turns(comparison=Call(name=operator, args=args)):
+            return replace(turn, comparison=call(NEGATED[operator], *args), begun=not turn.begun)
+        case _:
+            raise AssertionError("a comparison with NOW is a call")
+
+
+def first_threshold(turns: Turns) -> Scalar:
+    """Return the threshold of the first turn."""
+    first = turns.turns[0]
+    return first_threshold(first) if isinstance(first, Turns) else first.threshold
+
+
+Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Turns | Exists | NotExists"
 
 TRUE = And(())
 FALSE = Or(())

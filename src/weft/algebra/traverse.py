@@ -35,6 +35,7 @@ from weft.algebra.relation import (
     Scan,
     Select,
     SortKey,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -76,6 +77,7 @@ PARTS: Final[dict[type, tuple[str, ...]]] = {
     **dict.fromkeys((NowFrom, NowBefore), ("threshold",)),
     **dict.fromkeys((Project, Query), ("input", "outputs")),
     Plain: ("condition",),
+    Turns: ("comparison", "turns"),
     Values: ("rows",),
     Select: ("input", "predicate"),
     Grouped: ("input", "groups", "measures"),
@@ -140,6 +142,8 @@ def operands(node: Node) -> tuple[Relation | Predicate, ...]:
             return ()
         case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
             return (inner,)
+        case Turns(items=items):
+            return items
         case _:
             return cast("tuple[Relation | Predicate, ...]", children(node))
 

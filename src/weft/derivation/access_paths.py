@@ -127,7 +127,7 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
             return [body]
         case relational.And(items=items) | relational.Or(items=items):
             return [body for item in items for body in _bodies(item)]
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
             return []
 
 

@@ -29,6 +29,7 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Source,
+    Turns,
 )
 from weft.algebra.scalar import TIME_START, TRUE, Call, ColumnRef, Literal, Scalar, call, greatest
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
@@ -213,6 +214,8 @@ def _alternatives(predicate: Predicate, never_null: frozenset[ColumnRef]) -> lis
                 before = relational.conjunction(*(_negation(each, never_null) for each in items[:position]))
                 found += _alternatives(relational.conjunction(item, before), never_null)
             return found
+        case Turns(items=items):
+            return [found for item in items for found in _alternatives(item, never_null)]
         case Or():
             return [(Plain(_as_scalar(predicate)),)]
         case _:
@@ -265,6 +268,9 @@ def _negation(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predica
             return relational.conjunction(*(_negation(item, never_null) for item in items))
         case Plain(condition=test):
             return Plain(call("not", call("coalesce", test, Literal(False, BOOLEAN, fixed=True))))
+        case Turns(unknown=unknown):
+            known = unknown.condition in {call("is null", ref) for ref in never_null}
+            return relational.disjunction(relational.opposite(predicate), *(() if known else (unknown,)))
         case NowFrom(threshold=threshold):
             return NowBefore(_or_else(threshold, _ALWAYS, never_null))
         case NowBefore(threshold=threshold):

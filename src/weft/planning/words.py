@@ -32,6 +32,7 @@ from weft.algebra.relation import (
     Scan,
     Source,
     StateSchema,
+    Turns,
     Union,
     Windowed,
     WindowFunction,
@@ -545,6 +546,8 @@ def condition_words(predicate: Predicate) -> str:
             return _compared(threshold, ">", ">=")
         case NowBefore(threshold=threshold):
             return _compared(threshold, "<=", "<")
+        case Turns(comparison=scalar):
+            return scalar_words(scalar)
         case And(items=items):
             return " and ".join(map(condition_words, items))
         case Or(items=items):

@@ -263,6 +263,8 @@ def predicate(value: relational.Predicate, views: Views, depth: int = 1) -> str:
             return f"NOW() >= {_operand(threshold)}"
         case relational.NowBefore(threshold=threshold):
             return f"NOW() < {_operand(threshold)}"
+        case relational.Turns(comparison=comparison):
+            return scalar(comparison)
         case relational.And(items=items):
             return " AND ".join(_nested(item, views, depth) for item in items) if value != relational.TRUE else "TRUE"
         case relational.Or(items=items):

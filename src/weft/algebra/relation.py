@@ -268,8 +268,8 @@ class Unnest:
     """The elements of an ARRAY, or the entries of a MAP, as rows with the range variable ``alias``.
 
     ``value`` names columns of other inputs of the surrounding ``Join``.  The columns are the position (from 0) if
-    ``positions`` is true, and then the element, or the key and the value.  If ``outer`` is true, an empty or NULL value
-    has one row of NULLs.
+    ``positions`` is true, and then the element, or its two fields, or the key and the value.  If ``outer`` is true, an
+    empty or NULL value has one row of NULLs.
     """
 
     value: Scalar
@@ -411,12 +411,16 @@ class Turns:
     @property
     def unknown(self) -> Plain:
         """The condition that the comparison is neither true nor false."""
-        assert isinstance(self.comparison, Call)
-        other = next(each for each in self.comparison.args if not mentions_now(each))
+        other = _fixed_side(self)
         if not within_calendar(other):  # the thresholds are NULL also outside the years of the calendar
-            return Plain(call("is null", first_threshold(self)))
+            return Plain(call("is null", first_threshold(self.turns[0])))
         parts = shifted(other)
         return Plain(call("is null", other if parts.intervals else parts.base))
+
+
+def _fixed_side(turns: Turns) -> Scalar:
+    assert isinstance(turns.comparison, Call)
+    return next(each for each in turns.comparison.args if not mentions_now(each))
 
 
 def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
@@ -432,10 +436,14 @@ def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
             raise AssertionError("a comparison with NOW is a call")
 
 
-def first_threshold(turns: Turns) -> Scalar:
-    """Return the threshold of the first turn."""
-    first = turns.turns[0]
-    return first_threshold(first) if isinstance(first, Turns) else first.threshold
+def first_threshold(turn: NowFrom | Turns) -> Scalar:
+    """Return the first threshold at which the condition turns."""
+    return first_threshold(turn.turns[0]) if isinstance(turn, Turns) else turn.threshold
+
+
+def reached(turn: NowFrom | Turns) -> Scalar:
+    """Return the value that NOW, or the function of NOW in a comparison, reaches at the turn."""
+    return turn.threshold if isinstance(turn, NowFrom) else _fixed_side(turn)
 
 
 Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Turns | Exists | NotExists"

@@ -17,9 +17,10 @@ from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, children, greatest
+from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
-from weft.derivation.lives import KEYS, Lives, with_bodies
+from weft.derivation.lives import KEYS, PERIODS, Lives, with_bodies
 from weft.derivation.stateful import key_columns
 
 
@@ -47,13 +48,28 @@ def _driven(around: relational.Relation, instant: Scalar | None) -> dict[str, Ac
 
 def _news(around: relational.Relation, instant: Scalar) -> tuple[relational.Scan, DeltaScan] | None:
     """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
-    parts, slack = near(instant)
+    parts, slack = near(_of_table(instant, around))
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in relational.sources(around):
         if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
+
+
+def _of_table(instant: Scalar, around: relational.Relation) -> Scalar:
+    """Replace a bound of a period (``lives``) by an expression over the columns from which it is computed."""
+    for source in reversed(relational.sources(around)):
+        if isinstance(source, relational.Unnest) and source.alias.startswith(PERIODS):
+            instant = substitute(instant, dict(zip(relational.attributes(source), _bounds(source.value), strict=True)))
+    return instant
+
+
+def _bounds(periods: Scalar) -> tuple[Scalar, Scalar]:
+    """Return an expression near all starts of the periods, and one near all ends.  Constants stand for no bound."""
+    rows = [children(row) for row in children(periods)]
+    begun, ended = (tuple(row[place] for row in rows if not isinstance(row[place], Literal)) for place in (1, 3))
+    return greatest(begun), greatest(ended)
 
 
 def _own(interval: Scalar) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.algebra.event import Event, Instant
-from weft.algebra.relation import And, Or, Predicate, Turns, conjunction, disjunction
+from weft.algebra.relation import And, Or, Predicate, conjunction, disjunction
 from weft.derivation.replay.rules import at, ends, starts
 
 
@@ -28,7 +28,7 @@ def at_and(both: And, instant: Instant) -> Predicate:
     return conjunction(*(at(item, instant) for item in both.items))
 
 
-def at_or(either: Or | Turns, instant: Instant) -> Predicate:
+def at_or(either: Or, instant: Instant) -> Predicate:
     """Return the disjunction of the items at the instant."""
     return disjunction(*(at(item, instant) for item in either.items))
 
@@ -43,12 +43,12 @@ def ends_of_and(both: And) -> tuple[Event, ...]:
     return _meanwhile(both, ends, before=True)
 
 
-def starts_of_or(either: Or | Turns) -> tuple[Event, ...]:
+def starts_of_or(either: Or) -> tuple[Event, ...]:
     """Return the events at which an item becomes true."""
     return tuple(event for item in either.items for event in starts(item))
 
 
-def ends_of_or(either: Or | Turns) -> tuple[Event, ...]:
+def ends_of_or(either: Or) -> tuple[Event, ...]:
     """Return the events at which an item becomes false."""
     return tuple(event for item in either.items for event in ends(item))
 
@@ -67,6 +67,3 @@ ends.register(And, ends_of_and)
 at.register(Or, at_or)
 starts.register(Or, starts_of_or)
 ends.register(Or, ends_of_or)
-at.register(Turns, at_or)
-starts.register(Turns, starts_of_or)
-ends.register(Turns, ends_of_or)

@@ -10,14 +10,11 @@ A ``Predicate`` is true or not true.  The unknown truth value of SQL counts as n
 logic.  For example, ``NOT (a = b)`` becomes a scalar.  ``NOT IN`` becomes a ``NotExists`` with the condition that the
 equality is not false.  EXISTS remains a predicate with a relation inside.  The SQL of a branch therefore resembles the
 user's query.
-
-A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
@@ -392,8 +389,7 @@ class Turns:
 
     ``turns`` are conditions of the form NOW >= c, in order: each is true only if the one before it is true.  The
     comparison is true at the start of time if ``begun`` is true, and it turns where one of the conditions becomes true.
-    A turn that depends on the clock of a zone is a ``Turns`` itself.  All thresholds are NULL together.  Then neither
-    the comparison nor its negation is true.
+    A turn on the clock of a zone is a ``Turns``, too.  If a threshold is NULL, all are, and the comparison is unknown.
     """
 
     comparison: Scalar
@@ -411,16 +407,11 @@ class Turns:
     @property
     def unknown(self) -> Plain:
         """The condition that the comparison is neither true nor false."""
-        other = _fixed_side(self)
-        if not within_calendar(other):  # the thresholds are NULL also outside the years of the calendar
+        other = reached(self)
+        if not within_calendar(other):  # the thresholds are NULL outside the calendar, too
             return Plain(call("is null", first_threshold(self.turns[0])))
         parts = shifted(other)
         return Plain(call("is null", other if parts.intervals else parts.base))
-
-
-def _fixed_side(turns: Turns) -> Scalar:
-    assert isinstance(turns.comparison, Call)
-    return next(each for each in turns.comparison.args if not mentions_now(each))
 
 
 def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
@@ -430,10 +421,9 @@ def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
             return NowBefore(threshold)
         case NowBefore(threshold=threshold):
             return NowFrom(threshold)
-        case Turns(comparison=Call(name=operator, args=args)):
-            return replace(turn, comparison=call(NEGATED[operator], *args), begun=not turn.begun)
-        case _:
-            raise AssertionError("a comparison with NOW is a call")
+        case Turns(comparison=comparison):
+            assert isinstance(comparison, Call)
+            return replace(turn, comparison=call(NEGATED[comparison.name], *comparison.args), begun=not turn.begun)
 
 
 def first_threshold(turn: NowFrom | Turns) -> Scalar:
@@ -443,7 +433,10 @@ def first_threshold(turn: NowFrom | Turns) -> Scalar:
 
 def reached(turn: NowFrom | Turns) -> Scalar:
     """Return the value that NOW, or the function of NOW in a comparison, reaches at the turn."""
-    return turn.threshold if isinstance(turn, NowFrom) else _fixed_side(turn)
+    if isinstance(turn, NowFrom):
+        return turn.threshold
+    assert isinstance(turn.comparison, Call)
+    return next(each for each in turn.comparison.args if not mentions_now(each))
 
 
 Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Turns | Exists | NotExists"
@@ -605,41 +598,3 @@ def distinct_names(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
         taken.add(name.lower())
         names[ref] = name
     return names
-
-
-@dataclass(frozen=True)
-class Key:
-    """A sort key: a column number (from 0), a direction, and a flag that sorts NULLs first.
-
-    ``nulls_first`` has the same meaning in both directions.
-    """
-
-    column: int
-    descending: bool = False
-    nulls_first: bool = True
-
-
-def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return a negative number if ``left`` sorts first, a positive number if ``right`` sorts first, and 0 for a tie.
-
-    >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
-    -1
-    >>> compared([Key(0)], [float("nan")], [1.0])
-    1
-    """
-    for key in keys:
-        one, other = left[key.column], right[key.column]
-        if one is None or other is None:
-            if one is not other:
-                return -1 if (one is None) == key.nulls_first else 1
-            continue
-        one, other = _ranked(one), _ranked(other)
-        if one != other:
-            return -1 if (one < other) != key.descending else 1
-    return 0
-
-
-def _ranked(value: Any) -> tuple[bool, Any]:
-    """Return a sortable form of ``value``.  NaN equals itself and is greater than every other number."""
-    undefined = isinstance(value, float) and math.isnan(value)
-    return undefined, 0.0 if undefined else value

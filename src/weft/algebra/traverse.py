@@ -212,6 +212,12 @@ def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
     return (part for part in _above_scalars(node) if isinstance(part, (NowFrom, NowBefore)))
 
 
+def turn_count(node: Node) -> int:
+    """Return the number of thresholds.  A comparison that turns several times counts once for each turn."""
+    parts = _walked(node, lambda part: () if isinstance(part, Turns) else operands(part))
+    return sum(len(part.turns) if isinstance(part, Turns) else isinstance(part, (NowFrom, NowBefore)) for part in parts)
+
+
 def mentioned(node: Node) -> frozenset[ColumnRef]:
     """Return all columns in the node and its subqueries."""
     return frozenset(part for part in walk(node) if isinstance(part, ColumnRef))

@@ -12,16 +12,20 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar, children, greatest
+from weft.algebra.scalar import Call, Case, ColumnRef, Literal, Param, Scalar, children
+from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, PERIODS, Lives, with_bodies
 from weft.derivation.stateful import key_columns
+
+_ANY: Final = Literal(True, BOOLEAN, fixed=True)
 
 
 def access_paths(event: Event) -> dict[str, Access]:
@@ -65,11 +69,11 @@ def _of_table(instant: Scalar, around: relational.Relation) -> Scalar:
     return instant
 
 
-def _bounds(periods: Scalar) -> tuple[Scalar, Scalar]:
-    """Return an expression near all starts of the periods, and one near all ends.  Constants stand for no bound."""
+def _bounds(periods: Scalar) -> tuple[Scalar, ...]:
+    """Return a choice between all starts of the periods, and one between all ends.  Constants stand for no bound."""
     rows = [children(row) for row in children(periods)]
     begun, ended = (tuple(row[place] for row in rows if not isinstance(row[place], Literal)) for place in (1, 3))
-    return greatest(begun), greatest(ended)
+    return tuple(Case(tuple((_ANY, each) for each in bounds), None, TIMESTAMP) for bounds in (begun, ended))
 
 
 def _own(interval: Scalar) -> bool:

@@ -41,6 +41,7 @@ from weft.algebra.scalar import (
     Now,
     Scalar,
     call,
+    columns,
     mentions_now,
     minus,
     plus,
@@ -68,7 +69,7 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
         threshold = typed(converted(_isolated(left, right, node), TIMESTAMP), TIMESTAMP)
         return _null_safe(threshold, _both_null(left, right), positive)
     solved = _solved(left, operator if positive else NEGATED[operator], right, node)
-    if not isinstance(solved, Turns):
+    if not isinstance(solved, Turns) or columns(left):  # a column beside NOW may be NULL, too
         return solved
     return replace(solved, comparison=comparison if positive else call(NEGATED[comparison.name], *comparison.args))
 

@@ -66,6 +66,7 @@ KEPT = (
     PLACES[3].format(own="a.ts > NOW() - INTERVAL 1 MONTH", other="a.ts > NOW() - INTERVAL 1 YEAR"),
     PLACES[4].format(above="MAX(a.ts) <= NOW() - INTERVAL 1 MONTH"),
     PLACES[5].format(own="a.d > NOW() - INTERVAL 1 MONTH", other="a.ts <= NOW() - INTERVAL 3 MONTHS"),
+    PLACES[2].format(own="NOW() - INTERVAL 1 MONTH - INTERVAL 1 DAY * a.k > a.ts"),
     PLACES[6].format(own="a.ts <= NOW() - INTERVAL 1 MONTH", other="a.ts <= NOW() - INTERVAL 2 MONTHS"),
 )
 
@@ -110,7 +111,7 @@ def history(chance: random.Random) -> History:
     def row() -> Row:
         d, ts = a_time(chance), a_time(chance)
         return (
-            chance.randrange(2),
+            chance.choice([0, 1, 1, None]),
             0,
             chance.choice("ab"),
             None if chance.random() < 0.2 else micros(d),

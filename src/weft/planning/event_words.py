@@ -53,7 +53,7 @@ def _latest(instant: Scalar) -> str:
 def reached(instant: Scalar) -> str:
     """Return a clause that says that NOW reaches an instant.
 
-    >>> from weft.algebra.scalar import Literal
+    >>> from weft.algebra.scalar import ColumnRef, Literal
     >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
     >>> ts = ColumnRef("m", "ts", TIMESTAMP)
     >>> reached(Call("+", (ts, Literal(28 * 86_400_000_000, INTERVAL)), TIMESTAMP))

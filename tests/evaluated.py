@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from weft.algebra.relation import And, NowBefore, NowFrom, Or, Plain, Predicate
+from weft.algebra.relation import And, NowBefore, NowFrom, Or, Plain, Predicate, Turns
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Now, Scalar
 from weft.algebra.schema import DATE, MONTHS, TIMESTAMP
 
@@ -148,7 +148,7 @@ def judged(predicate: Predicate, row: Mapping[str, Any]) -> Callable[[dt.datetim
         case And(items=items):
             parts = [judged(item, row) for item in items]
             return lambda now: all(part(now) for part in parts)
-        case Or(items=items):
+        case Or(items=items) | Turns(items=items):
             parts = [judged(item, row) for item in items]
             return lambda now: any(part(now) for part in parts)
         case NowFrom(threshold=threshold):

@@ -24,6 +24,7 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Select,
+    Turns,
     Union,
     Values,
     Windowed,
@@ -111,7 +112,7 @@ def _predicate(predicate: Predicate, depth: int) -> Iterator[str]:
             yield f"{indent}NOW >= {render.scalar(threshold)}"
         case NowBefore(threshold=threshold):
             yield f"{indent}NOW < {render.scalar(threshold)}"
-        case And(items=items) | Or(items=items):
+        case And(items=items) | Or(items=items) | Turns(items=items):
             yield f"{indent}{type(predicate).__name__}"
             for part in items:
                 yield from _predicate(part, depth + 1)

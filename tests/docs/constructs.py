@@ -248,6 +248,10 @@ SECTIONS: Final[dict[str, Constructs]] = {
         "`NOW()` in `COALESCE`": "SELECT msgid FROM msgs WHERE COALESCE(date, NOW()) < NOW() - INTERVAL 1 DAY",
         "`NOW()` in `HAVING`": ("SELECT sender FROM msgs GROUP BY sender HAVING MAX(date) < NOW() - INTERVAL 30 DAYS"),
         "`NOW()` in an aggregate": "SELECT COUNT_IF(date < NOW()) AS n FROM msgs",
+        "months or a time zone below an aggregate": (
+            "SELECT newsgroup, COUNT(*) FILTER (WHERE ts > FROM_UTC_TIMESTAMP(NOW(), 'Europe/Prague') - INTERVAL 1 "
+            "MONTH) AS n FROM msgs GROUP BY newsgroup"
+        ),
         "`NOW()` in the select list": "SELECT msgid, NOW() AS n FROM msgs",
         "`NOW()` compared in the select list": "SELECT msgid, CASE WHEN date < NOW() THEN 'late' END AS age FROM msgs",
         "`NOW()` in arithmetic": "SELECT msgid FROM msgs WHERE YEAR(NOW()) = 1993",

@@ -25,10 +25,10 @@ from weft.execution.answers import ledger_select
 from weft.execution.groups import Group, Member
 from weft.execution.windows import slices_of
 from weft.instants import format_instant, format_interval, parse_instant
+from weft.planning.event_words import why
 from weft.planning.explain import explain
 from weft.planning.form import signature, stored_form
 from weft.planning.plan import Plan, columns_of, parameter_table, plan
-from weft.planning.words import why
 from weft.sql.lower.query import bind
 from weft.sql.rendering import render
 from weft.sql.rendering.render import branch_sql, query_sql

@@ -42,8 +42,8 @@ TEXTS: Final = {
     "a.msgid",
     "a month": "SELECT msgid FROM msgs WHERE NOW() - INTERVAL 1 MONTH >= date",
 }
-UNUSED: Final = {"PeriodOf", "Now"}
-"""Classes that no plan has: views have periods, and thresholds replace NOW."""
+UNUSED: Final = {"PeriodOf"}
+"""The class that no plan has: only views have periods."""
 
 
 def test_stored_plans_have_the_expected_text(bless: bool) -> None:

@@ -73,6 +73,33 @@ def test_answers_begin_when_the_calendar_says(spark: SparkSession, tmp_path: Pat
     weft.close()
 
 
+def test_counts_of_the_last_month(spark: SparkSession, tmp_path: Path) -> None:
+    """Counts above a condition that turns several times: each value has the first instant that plain Python finds."""
+    weft = replay_home(tmp_path / "home")
+    rows = [(at.strftime("%H"), micros(at), micros(at)) for at in TIMES.values()]
+    load(weft, spark, "events", rows, COLUMNS)
+    recent: dict[str, Callable[[dt.datetime, dt.datetime], bool]] = {
+        "e.ts > NOW() - INTERVAL 1 MONTH": lambda now, c: c > months_later(now, -1),
+        f"e.ts > FROM_UTC_TIMESTAMP(NOW(), '{ZONE}') - INTERVAL 1 MONTH": lambda now, c: (
+            c > months_later(shown(now, ZONE), -1)
+        ),
+    }
+    where, filtered = recent
+    weft.install("where", f"SELECT COUNT(*) AS n, MAX(e.k) AS k FROM events e WHERE {where}")
+    weft.install("filter", f"SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE {filtered}) AS m FROM events e")
+    for now in (TICKS[1], TICKS[2], TICKS[4]):
+        weft.tick(now=parse_instant(now))
+    counted, both = dict[tuple[object, ...], int](), dict[tuple[object, ...], int]()
+    for now in (min(TIMES.values()) + n * dt.timedelta(minutes=30) for n in range(48 * 517)):  # time begins at a row
+        arrived = [at for at in TIMES.values() if at <= now]
+        found, clocked = ([at for at in arrived if holds(now, at)] for holds in recent.values())
+        counted.setdefault((len(found), max((at.strftime("%H") for at in found), default=None)), micros(now))
+        both.setdefault((len(arrived), len(clocked)), micros(now))
+    assert first_instants(weft, "where") == counted
+    assert first_instants(weft, "filter") == both
+    weft.close()
+
+
 def test_windows_of_time_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     weft = replay_home(tmp_path / "home")
     minutes = (0, 1, 9, 10, 12, 31, 31, 58)

@@ -26,6 +26,7 @@ from weft.algebra.scalar import (
     minus,
     plus,
     shifted,
+    with_children,
 )
 from weft.algebra.schema import BIGINT, BOOLEAN, DATE, INTERVAL, MONTHS, STRING, TIMESTAMP
 
@@ -78,6 +79,8 @@ def following(unit: str, instant: Scalar) -> Scalar:
 
 def elapsed(unit: str, instant: Scalar) -> Scalar:
     """Return an expression for the time since the latest start of a ``unit``, an INTERVAL shorter than the unit."""
+    if _is_beginning(unit, instant):
+        return Literal(0, INTERVAL, fixed=True)
     return Call("-", (instant, truncated(unit, instant)), INTERVAL)
 
 
@@ -191,7 +194,7 @@ def near(instant: Scalar) -> tuple[Shifted, int]:
 
     The base may be a column of dates, whose instants are their beginnings.
     """
-    moved, slack = _without_elapsed(shifted(instant))
+    moved, slack = _without_elapsed(_moved_whole(shifted(instant)))
     inside = _near_part(moved.base)
     if inside is None:
         return moved, slack
@@ -234,21 +237,39 @@ def _near_part(base: Scalar) -> tuple[Shifted, int] | None:
         case Case(branches=branches, default=default):
             values = [value for _, value in branches]
             return _near_all(values if default is None else [*values, default])
-        case Call(name="least" | "greatest", args=args):
-            return _near_all(args)
+        case Call(name="least" | "greatest" as name, args=args):
+            return _near_all(args, name)
         case _:
             return None
 
 
-def _near_all(instants: Sequence[Scalar]) -> tuple[Shifted, int] | None:
-    """Return a time near each of the instants, or None if they are near different times."""
+def _near_all(instants: Sequence[Scalar], chosen: str = "") -> tuple[Shifted, int] | None:
+    """Return a time near each of the instants, or None if they are near different times.
+
+    ``chosen`` is ``least`` or ``greatest`` if the time need only be near that one of the instants.
+    """
     parts = [near(instant) for instant in instants]
     first = parts[0][0]
     if any((part.base, part.intervals) != (first.base, first.intervals) for part, _ in parts):
         return None
-    low = min(part.micros - slack for part, slack in parts)
-    high = max(part.micros + slack for part, slack in parts)
+    lows, highs = zip(*((part.micros - slack, part.micros + slack) for part, slack in parts), strict=True)
+    low = max(lows) if chosen == "greatest" else min(lows)
+    high = min(highs) if chosen == "least" else max(highs)
     return replace(first, micros=(low + high) // 2), (high - low) // 2 + 1
+
+
+def _moved_whole(moved: Shifted) -> Shifted:
+    """Move the instant itself by months if its month and the time since the start of its month are moved."""
+    for interval, count in moved.intervals:
+        match moved.base, interval:
+            case Call(args=(begun, Literal(type=type))), Call(name="-", args=(instant, Call() as start)) if (
+                start == begun and type == MONTHS and count == 1
+            ):
+                others = tuple(each for each in moved.intervals if each != (interval, count))
+                return replace(moved, base=with_children(moved.base, (instant, moved.base.args[1])), intervals=others)
+            case _:
+                continue
+    return moved
 
 
 def _without_elapsed(moved: Shifted) -> tuple[Shifted, int]:

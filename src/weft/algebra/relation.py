@@ -10,21 +10,30 @@ A ``Predicate`` is true or not true.  The unknown truth value of SQL counts as n
 logic.  For example, ``NOT (a = b)`` becomes a scalar.  ``NOT IN`` becomes a ``NotExists`` with the condition that the
 equality is not false.  EXISTS remains a predicate with a relation inside.  The SQL of a branch therefore resembles the
 user's query.
-
-A ``Key`` is an ORDER BY key over the columns of an answer.  Keys compare values as Spark does.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias
 from typing import Literal as OneOf
 
 from typing_extensions import TypeVar
 
-from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, ColumnRef, Scalar
+from weft.algebra.calendar import within_calendar
+from weft.algebra.scalar import (
+    NEGATED,
+    TICK_END,
+    TICK_START,
+    TIME_START,
+    Call,
+    ColumnRef,
+    Scalar,
+    call,
+    mentions_now,
+    shifted,
+)
 from weft.algebra.schema import Column, DataType, TableSchema, hashed_once
 
 R = TypeVar("R", covariant=True, default="Relation")
@@ -256,8 +265,8 @@ class Unnest:
     """The elements of an ARRAY, or the entries of a MAP, as rows with the range variable ``alias``.
 
     ``value`` names columns of other inputs of the surrounding ``Join``.  The columns are the position (from 0) if
-    ``positions`` is true, and then the element, or the key and the value.  If ``outer`` is true, an empty or NULL value
-    has one row of NULLs.
+    ``positions`` is true, and then the element, or its two fields, or the key and the value.  If ``outer`` is true, an
+    empty or NULL value has one row of NULLs.
     """
 
     value: Scalar
@@ -373,7 +382,64 @@ class NotExists:
     body: Relation
 
 
-Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Exists | NotExists"
+@hashed_once
+@dataclass(frozen=True)
+class Turns:
+    """A comparison with NOW that turns several times, such as ``ts > NOW() - INTERVAL 1 MONTH``.
+
+    ``turns`` are conditions of the form NOW >= c, in order: each is true only if the one before it is true.  The
+    comparison is true at the start of time if ``begun`` is true, and it turns where one of the conditions becomes true.
+    A turn on the clock of a zone is a ``Turns``, too.  If a threshold is NULL, all are, and the comparison is unknown.
+    """
+
+    comparison: Scalar
+    turns: tuple[NowFrom | Turns, ...]
+    begun: bool
+
+    @property
+    def items(self) -> tuple[Predicate, ...]:
+        """The periods in which the comparison is true, in the order of time.  They exclude each other."""
+        bounds: list[Predicate] = [TRUE] if self.begun else []
+        for number, turn in enumerate(self.turns, 1 if self.begun else 0):
+            bounds.append(turn if number % 2 == 0 else opposite(turn))
+        return tuple(conjunction(*bounds[first : first + 2]) for first in range(0, len(bounds), 2))
+
+    @property
+    def unknown(self) -> Plain:
+        """The condition that the comparison is neither true nor false."""
+        other = reached(self)
+        if not within_calendar(other):  # the thresholds are NULL outside the calendar, too
+            return Plain(call("is null", first_threshold(self.turns[0])))
+        parts = shifted(other)
+        return Plain(call("is null", other if parts.intervals else parts.base))
+
+
+def opposite(turn: NowFrom | NowBefore | Turns) -> NowFrom | NowBefore | Turns:
+    """Return the predicate that a condition on NOW is false.  It is not true if the threshold is NULL."""
+    match turn:
+        case NowFrom(threshold=threshold):
+            return NowBefore(threshold)
+        case NowBefore(threshold=threshold):
+            return NowFrom(threshold)
+        case Turns(comparison=comparison):
+            assert isinstance(comparison, Call)
+            return replace(turn, comparison=call(NEGATED[comparison.name], *comparison.args), begun=not turn.begun)
+
+
+def first_threshold(turn: NowFrom | Turns) -> Scalar:
+    """Return the first threshold at which the condition turns."""
+    return first_threshold(turn.turns[0]) if isinstance(turn, Turns) else turn.threshold
+
+
+def reached(turn: NowFrom | Turns) -> Scalar:
+    """Return the value that NOW, or the function of NOW in a comparison, reaches at the turn."""
+    if isinstance(turn, NowFrom):
+        return turn.threshold
+    assert isinstance(turn.comparison, Call)
+    return next(each for each in turn.comparison.args if not mentions_now(each))
+
+
+Predicate: TypeAlias = "Plain | And | Or | NowFrom | NowBefore | Turns | Exists | NotExists"
 
 TRUE = And(())
 FALSE = Or(())
@@ -532,41 +598,3 @@ def distinct_names(refs: Iterable[ColumnRef]) -> dict[ColumnRef, str]:
         taken.add(name.lower())
         names[ref] = name
     return names
-
-
-@dataclass(frozen=True)
-class Key:
-    """A sort key: a column number (from 0), a direction, and a flag that sorts NULLs first.
-
-    ``nulls_first`` has the same meaning in both directions.
-    """
-
-    column: int
-    descending: bool = False
-    nulls_first: bool = True
-
-
-def compared(keys: Sequence[Key], left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return a negative number if ``left`` sorts first, a positive number if ``right`` sorts first, and 0 for a tie.
-
-    >>> compared([Key(0, descending=True, nulls_first=False)], ["a"], [None])
-    -1
-    >>> compared([Key(0)], [float("nan")], [1.0])
-    1
-    """
-    for key in keys:
-        one, other = left[key.column], right[key.column]
-        if one is None or other is None:
-            if one is not other:
-                return -1 if (one is None) == key.nulls_first else 1
-            continue
-        one, other = _ranked(one), _ranked(other)
-        if one != other:
-            return -1 if (one < other) != key.descending else 1
-    return 0
-
-
-def _ranked(value: Any) -> tuple[bool, Any]:
-    """Return a sortable form of ``value``.  NaN equals itself and is greater than every other number."""
-    undefined = isinstance(value, float) and math.isnan(value)
-    return undefined, 0.0 if undefined else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from weft.algebra.schema import BOOLEAN, INTERVAL, PERIOD, TIMESTAMP, DataType, hashed_once
 
@@ -218,6 +218,10 @@ def columns(scalar: Scalar) -> frozenset[ColumnRef]:
 def is_constant(scalar: Scalar) -> bool:
     """Return whether the expression contains neither a column nor an array element."""
     return not isinstance(scalar, (ColumnRef, Element)) and all(is_constant(child) for child in children(scalar))
+
+
+NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
+"""The operator of a comparison that is true if the comparison with the given operator is false."""
 
 
 def mentions_now(scalar: Scalar) -> bool:

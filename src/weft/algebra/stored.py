@@ -53,7 +53,7 @@ _RELATIONS: Final = (
     "Recursive",
     "Query",
 )
-_PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Exists", "NotExists")
+_PREDICATES: Final = ("Plain", "And", "Or", "NowFrom", "NowBefore", "Turns", "Exists", "NotExists")
 _SCALARS: Final = ("Literal", "Param", "Now", "PeriodOf", "Element", "Call", "Cast", "Case")
 _CLASSES: Final[dict[str, Any]] = {
     **{name: getattr(relations, name) for name in (*_RELATIONS, *_PREDICATES)},

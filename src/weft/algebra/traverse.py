@@ -35,6 +35,7 @@ from weft.algebra.relation import (
     Scan,
     Select,
     SortKey,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -76,6 +77,7 @@ PARTS: Final[dict[type, tuple[str, ...]]] = {
     **dict.fromkeys((NowFrom, NowBefore), ("threshold",)),
     **dict.fromkeys((Project, Query), ("input", "outputs")),
     Plain: ("condition",),
+    Turns: ("comparison", "turns"),
     Values: ("rows",),
     Select: ("input", "predicate"),
     Grouped: ("input", "groups", "measures"),
@@ -140,6 +142,8 @@ def operands(node: Node) -> tuple[Relation | Predicate, ...]:
             return ()
         case Project(input=inner) | Query(input=inner) | Grouped(input=inner) | Windowed(input=inner):
             return (inner,)
+        case Turns(items=items):
+            return items
         case _:
             return cast("tuple[Relation | Predicate, ...]", children(node))
 
@@ -206,6 +210,12 @@ def scalars(node: Node) -> Iterator[Scalar]:
 def thresholds(node: Node) -> Iterator[NowFrom | NowBefore]:
     """Yield every threshold predicate in the node and its subqueries."""
     return (part for part in _above_scalars(node) if isinstance(part, (NowFrom, NowBefore)))
+
+
+def turn_count(node: Node) -> int:
+    """Return the number of thresholds.  A comparison that turns several times counts once for each turn."""
+    parts = _walked(node, lambda part: () if isinstance(part, Turns) else operands(part))
+    return sum(len(part.turns) if isinstance(part, Turns) else isinstance(part, (NowFrom, NowBefore)) for part in parts)
 
 
 def mentioned(node: Node) -> frozenset[ColumnRef]:

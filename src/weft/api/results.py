@@ -10,8 +10,8 @@ from functools import cached_property, cmp_to_key
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from weft.algebra.relation import Key, compared
 from weft.algebra.schema import BIGINT, TIMESTAMP, DataType
+from weft.algebra.sort_key import Key, compared
 from weft.catalog.queries import Queries
 from weft.catalog.records import FIRST_AT, ORDINAL, QueryRecord
 from weft.catalog.ticks import Ticks

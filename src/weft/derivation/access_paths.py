@@ -12,15 +12,20 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from weft.algebra import relation as relational
 from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, ColumnRef, Literal, Param, Scalar
+from weft.algebra.scalar import Call, Case, ColumnRef, Literal, Param, Scalar, children
+from weft.algebra.schema import BOOLEAN, TIMESTAMP
+from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
-from weft.derivation.lives import KEYS, Lives, with_bodies
+from weft.derivation.lives import KEYS, PERIODS, Lives, with_bodies
 from weft.derivation.stateful import key_columns
+
+_ANY: Final = Literal(True, BOOLEAN, fixed=True)
 
 
 def access_paths(event: Event) -> dict[str, Access]:
@@ -47,13 +52,28 @@ def _driven(around: relational.Relation, instant: Scalar | None) -> dict[str, Ac
 
 def _news(around: relational.Relation, instant: Scalar) -> tuple[relational.Scan, DeltaScan] | None:
     """Return None unless the driver's instant is a (rounded) column plus constant intervals."""
-    parts, slack = near(instant)
+    parts, slack = near(_of_table(instant, around))
     if not isinstance(parts.base, ColumnRef) or any(_own(interval) for interval, _ in parts.intervals):
         return None
     for source in relational.sources(around):
         if isinstance(source, relational.Scan) and source.alias == parts.base.scan:
             return source, DeltaScan(source.table.name, parts.base.column, parts, slack)
     return None
+
+
+def _of_table(instant: Scalar, around: relational.Relation) -> Scalar:
+    """Replace a bound of a period (``lives``) by an expression over the columns from which it is computed."""
+    for source in reversed(relational.sources(around)):
+        if isinstance(source, relational.Unnest) and source.alias.startswith(PERIODS):
+            instant = substitute(instant, dict(zip(relational.attributes(source), _bounds(source.value), strict=True)))
+    return instant
+
+
+def _bounds(periods: Scalar) -> tuple[Scalar, ...]:
+    """Return a choice between all starts of the periods, and one between all ends.  Constants stand for no bound."""
+    rows = [children(row) for row in children(periods)]
+    begun, ended = (tuple(row[place] for row in rows if not isinstance(row[place], Literal)) for place in (1, 3))
+    return tuple(Case(tuple((_ANY, each) for each in bounds), None, TIMESTAMP) for bounds in (begun, ended))
 
 
 def _own(interval: Scalar) -> bool:
@@ -127,7 +147,7 @@ def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
             return [body]
         case relational.And(items=items) | relational.Or(items=items):
             return [body for item in items for body in _bodies(item)]
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
             return []
 
 

@@ -24,6 +24,7 @@ from weft.algebra.relation import (
     Predicate,
     Query,
     Scan,
+    Turns,
 )
 from weft.algebra.scalar import Call, ColumnRef, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, INTERVAL, STRING, DataType
@@ -110,7 +111,7 @@ def _rank(
     variables.  The shape omits constants and the names of range variables.  The positions distinguish ``a.x = c.x``
     from ``b.x = c.x`` if ``a`` and ``b`` are the same table.
     """
-    order = (Plain, Or, And, NowFrom, NowBefore, Exists, NotExists)
+    order = (Plain, Or, And, NowFrom, NowBefore, Turns, Exists, NotExists)
     own = set(range_variables(predicate))
     named = (part.scan for part in walk(predicate) if isinstance(part, ColumnRef))
     outside = tuple(places[scan] for scan in named if scan not in own and scan in places)

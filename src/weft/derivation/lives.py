@@ -2,14 +2,16 @@
 
 A combination of rows is alive from the latest of the starts of its rows and of its thresholds NOW >= c, to the earliest
 of their ends and of its thresholds NOW < d.  A condition with OR is split into alternatives that exclude each other.
-The number of equal rows is therefore right at every instant.  A combination with subqueries is alive while each EXISTS
-has a row and each NOT EXISTS has none.
+The number of equal rows is therefore right at every instant.  A comparison that turns several times (``Turns``) has
+periods that exclude each other.  The combination is joined with these periods, which are the elements of an array.  A
+combination with subqueries is alive while each EXISTS has a row and each NOT EXISTS has none.
 
 Law: at every instant s, the lives that contain s are the rows of ``at(E, s)``, with their multiplicities.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -29,19 +31,25 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Source,
+    Turns,
+    Unnest,
 )
 from weft.algebra.scalar import TIME_START, TRUE, Call, ColumnRef, Literal, Scalar, call, greatest
-from weft.algebra.schema import BOOLEAN, TIMESTAMP
-from weft.algebra.traverse import mentioned
+from weft.algebra.schema import BOOLEAN, STRING, TIMESTAMP, Column, DataType
+from weft.algebra.traverse import mentioned, substitute
 from weft.derivation.merge import mergeable_blocks
 from weft.derivation.simplify import present, starts_of
 from weft.errors import DerivationError, SqlError
+from weft.instants import from_datetime
 
 MOST_ALTERNATIVES: Final = 64
 """An OR of conditions that depend on time or on subqueries may have at most this number of alternatives."""
-_NEVER: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
-_ALWAYS: Final = Literal(2**62, TIMESTAMP, fixed=True)
-"""Instants before and after all others."""
+_NEVER: Final = Literal(from_datetime(dt.datetime(1, 1, 3)), TIMESTAMP, fixed=True)
+_ALWAYS: Final = Literal(from_datetime(dt.datetime(9999, 12, 29)), TIMESTAMP, fixed=True)
+"""Instants before and after all others.  The clock of each zone shows a time of the years 1 to 9999."""
+_PERIOD: Final = DataType("STRUCT", fields=(("begun", TIMESTAMP), ("ended", TIMESTAMP)))
+PERIODS: Final = "_p"
+"""The beginning of the range variables of periods."""
 KEYS: Final = "_k"
 """The range variable of the keys to which a tick restricts a state."""
 
@@ -80,6 +88,10 @@ def with_scalars(life: Lives, change: Callable[[Scalar], Scalar]) -> Lives:
     """Apply ``change`` to every scalar of the life and of its subqueries."""
     return replace(
         life,
+        sources=tuple(
+            replace(source, value=change(source.value)) if isinstance(source, Unnest) else source
+            for source in life.sources
+        ),
         conditions=tuple(map(change, life.conditions)),
         starts=tuple(map(change, life.starts)),
         ends=tuple(map(change, life.ends)),
@@ -133,14 +145,13 @@ def _lives(own: tuple[Source, ...], demanded: Predicate, outputs: tuple[Output, 
 
 def _too_many(count: int) -> SqlError:
     return SqlError(
-        f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are "
-        "allowed. A condition that moves NOW() by months, or to the clock of a zone, counts as several ORs",
-        hint="Move the column instead of NOW(): ts + INTERVAL 1 MONTH > NOW(). For a zone, move both sides to its "
-        "clock: FROM_UTC_TIMESTAMP(ts, zone) + INTERVAL 1 MONTH > FROM_UTC_TIMESTAMP(NOW(), zone).",
+        f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are allowed",
+        hint="Split the query into several, or write UNION of SELECTs with fewer ORs below the aggregate.",
     )
 
 
 def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[Output, ...]) -> Lives:
+    own, items = _with_periods(own, items)
     bodies = [item for item in items if isinstance(item, (Exists, NotExists))]
     rest = tuple(item for item in items if not isinstance(item, (Exists, NotExists)))
     starts, ends = _bounds(own)
@@ -177,6 +188,42 @@ def _life(own: tuple[Source, ...], items: tuple[Predicate, ...], outputs: tuple[
     if not subqueries:
         return Lives(own, tuple(conditions), *bounds, outputs)
     return Lives(own, tuple(conditions), *bounds, carried, subqueries, len(carried) - len(outputs))
+
+
+def _with_periods(
+    own: tuple[Source, ...], items: tuple[Predicate, ...]
+) -> tuple[tuple[Source, ...], tuple[Predicate, ...]]:
+    """Join the combinations with the periods of each comparison that turns several times.
+
+    If the turns are instants of the clock of a zone, so are the bounds of the periods.  The conditions that NOW is
+    between them are ``Turns`` again.
+    """
+    waiting, found = list(items), list[Predicate]()
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, Turns):
+            periods = _periods(item, f"{PERIODS}{len(own)}")
+            begun, ended = relational.attributes(periods)
+            turn = item.turns[-1]
+            own = (*own, periods)
+            waiting += [_turn_at(turn, begun), relational.opposite(_turn_at(turn, ended))]
+        else:
+            found.append(item)
+    return own, tuple(found)
+
+
+def _periods(turns: Turns, alias: str) -> Unnest:
+    bounds = [*((_NEVER,) if turns.begun else ()), *(relational.reached(turn) for turn in turns.turns)]
+    bounds += (_ALWAYS,) if len(bounds) % 2 else ()
+    names = [Literal(name, STRING, fixed=True) for name, _ in _PERIOD.fields]
+    pairs = zip(bounds[::2], bounds[1::2], strict=True)
+    rows = (Call("named_struct", (names[0], begun, names[1], ended), _PERIOD) for begun, ended in pairs)
+    columns = tuple(Column(number, name, type) for number, (name, type) in enumerate(_PERIOD.fields, 1))
+    return Unnest(Call("array", tuple(rows), DataType("ARRAY", element=_PERIOD)), alias, columns)
+
+
+def _turn_at(turn: NowFrom | Turns, instant: Scalar) -> NowFrom | Turns:
+    return substitute(turn, {relational.reached(turn): instant})
 
 
 def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:
@@ -265,6 +312,9 @@ def _negation(predicate: Predicate, never_null: frozenset[ColumnRef]) -> Predica
             return relational.conjunction(*(_negation(item, never_null) for item in items))
         case Plain(condition=test):
             return Plain(call("not", call("coalesce", test, Literal(False, BOOLEAN, fixed=True))))
+        case Turns(unknown=unknown):
+            known = unknown.condition in {call("is null", ref) for ref in never_null}
+            return relational.disjunction(relational.opposite(predicate), *(() if known else (unknown,)))
         case NowFrom(threshold=threshold):
             return NowBefore(_or_else(threshold, _ALWAYS, never_null))
         case NowBefore(threshold=threshold):

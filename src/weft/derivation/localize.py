@@ -31,7 +31,7 @@ def _predicate(
     predicate: relational.Predicate, around: tuple[relational.Source, ...], whole: relational.Predicate
 ) -> relational.Predicate:
     match predicate:
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
             return predicate
         case relational.And(items=items):
             return relational.conjunction(*(_predicate(item, around, whole) for item in items))

@@ -51,6 +51,7 @@ from weft.algebra.relation import (
     Scan,
     Select,
     Source,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -203,7 +204,7 @@ def _of_union(part: _Block, one: Relation, union: Union) -> _Block:
 def merged_predicate(predicate: Predicate) -> Predicate:
     """Return an equivalent predicate in which the body of each subquery is one block."""
     match predicate:
-        case Plain() | NowFrom() | NowBefore():
+        case Plain() | NowFrom() | NowBefore() | Turns():
             return predicate
         case And(items=items):
             return conjunction(*map(merged_predicate, items))

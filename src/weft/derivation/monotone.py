@@ -93,7 +93,7 @@ def is_monotone(predicate: relational.Predicate) -> bool:
             return True  # does not depend on time
         case relational.NowFrom():
             return True  # NOW only grows
-        case relational.NowBefore():
+        case relational.NowBefore() | relational.Turns():
             return False  # becomes false at its threshold
         case relational.And(items=items) | relational.Or(items=items):
             return all(is_monotone(item) for item in items)
@@ -105,7 +105,7 @@ def is_monotone(predicate: relational.Predicate) -> bool:
 
 def _obstacle(predicate: relational.Predicate) -> str | None:
     match predicate:
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
             return None
         case relational.And(items=items) | relational.Or(items=items):
             return next((why for why in map(_obstacle, items) if why), None)
@@ -132,7 +132,7 @@ def _alternatives(predicate: relational.Predicate) -> list[Block]:
             return [Block((), (predicate,))]
         case relational.And(items=items):
             return [_merged(chosen) for chosen in product(*map(_alternatives, items))]
-        case relational.Or(items=items):
+        case relational.Or(items=items) | relational.Turns(items=items):
             if all(isinstance(item, relational.Plain) for item in items) and items:
                 return [Block((), (predicate,))]
             return [block for item in items for block in _alternatives(item)]
@@ -151,7 +151,7 @@ def _count(predicate: relational.Predicate) -> int:
             return 1
         case relational.And(items=items):
             return prod(map(_count, items))
-        case relational.Or(items=items):
+        case relational.Or(items=items) | relational.Turns(items=items):
             return 1 if items and all(isinstance(item, relational.Plain) for item in items) else sum(map(_count, items))
         case relational.Exists(body=body):
             return _count_in(body)

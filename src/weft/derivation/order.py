@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from weft.algebra.relation import Plain, Predicate
-from weft.algebra.scalar import Call, Literal, Scalar, conjuncts, shifted
+from weft.algebra.scalar import NEGATED, Call, Literal, Scalar, conjuncts, shifted
 from weft.algebra.schema import TIMESTAMP
 
 L = TypeVar("L")
-_NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,8 @@ def exclude_each_other(predicates: Iterable[Predicate]) -> bool:
 
 def _add(order: Order[None], condition: Scalar) -> None:
     match condition:
-        case Call(name="not", args=(Call(name=name, args=args, type=type),)) if name in _NEGATED:
-            _add(order, Call(_NEGATED[name], args, type))
+        case Call(name="not", args=(Call(name=name, args=args, type=type),)) if name in NEGATED:
+            _add(order, Call(NEGATED[name], args, type))
         case Call(name="<" | "<=" | ">" | ">=" | "=" as name, args=(left, right)):
             (low, low_by), (high, high_by) = _place(left), _place(right)
             whole = left.type == TIMESTAMP

@@ -57,7 +57,7 @@ def simplify(predicate: relational.Predicate, never_null: frozenset[ColumnRef]) 
     match predicate:
         case relational.Plain(condition=Call(name=("<" | "<=") as operator, args=(left, right))):
             return _compared(operator, left, right, never_null) or predicate
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore():
+        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
             return predicate
         case relational.And(items=items):
             return _false_if_contradictory(relational.conjunction(*(simplify(item, never_null) for item in items)))

@@ -31,6 +31,7 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Select,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -82,7 +83,7 @@ def _turns(node: Relation | Predicate, *, starting: bool) -> BranchSize:
             return NOTHING  # a query over states has only the first two
         case Join() | And() | Select():
             return _met(operands(node), lambda part: _turns(part, starting=starting))
-        case Or() | Union() | Project() | Distinct() | Exists():
+        case Or() | Turns() | Union() | Project() | Distinct() | Exists():
             return sum((_turns(part, starting=starting) for part in operands(node)), NOTHING)
         case NotExists(body=body):
             return _turns(body, starting=not starting).beside(_sources(body))

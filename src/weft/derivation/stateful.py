@@ -38,6 +38,7 @@ from weft.algebra.relation import (
     Scan,
     Source,
     StateSchema,
+    Turns,
     Windowed,
 )
 from weft.algebra.scalar import (
@@ -196,7 +197,7 @@ def _is_below(item: Predicate, step: Join) -> bool:
     """
     if not {ref.scan for ref in mentioned(item)} <= set(range_variables(step)):
         return False
-    if not all(isinstance(part, (Plain, And, Or, NowFrom, NowBefore)) or is_scalar(part) for part in walk(item)):
+    if not all(isinstance(part, (Plain, And, Or, NowFrom, NowBefore, Turns)) or is_scalar(part) for part in walk(item)):
         return False
     return bool(params(step)) or _compared_with_constant(item) is None
 

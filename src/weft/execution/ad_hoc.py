@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from weft.algebra.relation import Key, Output, Query
+from weft.algebra.relation import Output, Query
 from weft.algebra.scalar import ColumnRef
 from weft.algebra.schema import DataType
+from weft.algebra.sort_key import Key
 from weft.catalog import CatalogParts
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory

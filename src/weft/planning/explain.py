@@ -16,6 +16,7 @@ from weft.algebra.scalar import TICK_END, ColumnRef, Scalar
 from weft.algebra.schema import DataType
 from weft.derivation.monotone import lasts
 from weft.derivation.stateful import states
+from weft.planning.event_words import why
 from weft.planning.form import signature
 from weft.planning.note import Note
 from weft.planning.plan import (
@@ -32,7 +33,7 @@ from weft.planning.state_text import StateText, sized, state_texts
 from weft.planning.summary import CauseSummary, first, summary
 from weft.planning.view_text import ViewText, view_texts
 from weft.planning.warnings import notes, view_notes
-from weft.planning.words import meanings, spoken, why
+from weft.planning.words import meanings, spoken
 from weft.printable import InLines
 from weft.sql.rendering import render
 

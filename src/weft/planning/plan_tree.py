@@ -26,6 +26,7 @@ from weft.algebra.relation import (
     Relation,
     Scan,
     Select,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -99,7 +100,7 @@ def _described(node: Relation | Predicate) -> tuple[str, str]:
             return f"with the rows around{by}", ", ".join(names)
         case Unnest(value=value, alias=alias):
             return f"elements as {alias}", render.scalar(value)
-        case Plain() | NowFrom() | NowBefore():
+        case Plain() | NowFrom() | NowBefore() | Turns():
             return "", render.predicate(node, {})
         case _:
             return _WORDS[type(node)], ""

@@ -18,6 +18,7 @@ from weft.algebra.relation import (
     Recursive,
     Relation,
     StateSchema,
+    Turns,
     Unnest,
     Values,
     Windowed,
@@ -86,7 +87,7 @@ def constants_same_in_duckdb(table: TableSchema) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _same(operator: Relation) -> bool:
-    if any(isinstance(part, Unnest) for part in walk(operator)):
+    if any(isinstance(part, (Unnest, Turns)) for part in walk(operator)):
         return False
     if isinstance(operator, Windowed) and not all(map(_same_function, operator.functions)):
         return False

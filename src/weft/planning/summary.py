@@ -30,6 +30,7 @@ from weft.algebra.traverse import substitute
 from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
 from weft.derivation.order import exclude_each_other
 from weft.derivation.stateful import written
+from weft.planning.event_words import turning_comparisons
 from weft.planning.plan import Plan, with_constants
 from weft.planning.state_causes import all_states, base_events, causes, input_words, possible
 from weft.planning.state_sql import inputs
@@ -167,6 +168,9 @@ def _as_rows_arrive(event: Event) -> bool:
 
 
 def _turning(event: Event) -> str:
+    comparisons = turning_comparisons(event)
+    if comparisons:
+        return f"{' or '.join(comparisons)} turns"
     clause, exact = turned(event.driver.instant)
     return clause or exact
 

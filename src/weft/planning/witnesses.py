@@ -46,8 +46,9 @@ from weft.algebra.scalar import TIME_START, TRUE, ColumnRef, Literal, Scalar, ca
 from weft.algebra.schema import INTERVAL, STRING, TableSchema
 from weft.algebra.traverse import Node, scans, substitute, transform, walk
 from weft.derivation.stateful import written
+from weft.planning.event_words import why
 from weft.planning.plan import Branch, Plan, encoded, events_at, for_one, identity, ready, with_constants
-from weft.planning.words import condition_words, meanings, scalar_words, spoken, why
+from weft.planning.words import condition_words, meanings, scalar_words, spoken
 from weft.sql.lower.intervals import as_interval
 from weft.sql.lower.scope import as_written
 from weft.sql.rendering import render

@@ -1,7 +1,4 @@
-"""Explain in words why a branch gives an answer: a row arrives, or NOW reaches an instant.
-
-The text describes the query's conditions at one instant, with the names from the query's text.
-"""
+"""Describe tables, states, instants and conditions in words, with the names from the query's text."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ from weft.algebra.relation import (
     Scan,
     Source,
     StateSchema,
+    Turns,
     Union,
     Windowed,
     WindowFunction,
@@ -44,6 +42,7 @@ from weft.algebra.scalar import (
     MICROSECONDS,
     OF_MICROSECONDS,
     Call,
+    Case,
     Cast,
     ColumnRef,
     Element,
@@ -72,12 +71,13 @@ _UNITS: Final = (
 _SPELLED: Final = re.compile(
     r"CAST\('(-?[\d.]+)' AS (?:DECIMAL\(\d+, ?\d+\)|DOUBLE)\)"
     r"|TIMESTAMP '([-\d]+ [\d:]+(?:\.\d+)?)\+00:00'"
+    r"|INTERVAL '(-?\d+)' MONTH"
     r"|'(?:[^'\\]|\\.)*'"
     r"|``\.(?:(\w+)|`((?:[^`]|``)*)`)"
     r"|`(\w+)`",
     re.DOTALL,
 )
-"""The parts of rendered SQL that texts for users spell differently: numbers, instants, columns of states, and names.
+"""The parts of rendered SQL that texts for users spell differently: numbers, instants, months, columns, names.
 
 The pattern also matches strings, which remain unchanged.
 """
@@ -104,29 +104,6 @@ def length(micros: int, *, weeks: bool = True) -> str:
             count = micros // size
             return f"{count:,} {unit}" + ("" if abs(count) == 1 else "s")
     return f"{micros} microseconds"
-
-
-def why(event: Event) -> str:
-    """Return a clause that says why the branch gives answers, with the names from the query's text."""
-    driver = event.driver
-    nested = _nested(driver.inside)
-    match driver.kind:
-        case "arrival":
-            assert driver.scan is not None
-            return f"{begins(driver.scan, 'a new row')}{nested}"
-        case "departure":
-            assert driver.scan is not None
-            ended = ceases(driver.scan)
-            blocked = driver.inside.count("NOT EXISTS") % 2
-            return f"{ended}: the last blocker under NOT EXISTS is gone" if blocked else f"{ended}{nested}"
-        case "now_from":
-            return f"{reached(driver.instant)}{nested}"
-        case "now_before":
-            return f"the last blocker under NOT EXISTS ends: {reached(driver.instant)}"
-        case "beginning":
-            return f"time begins: constant rows hold from the first instant on{nested}"
-        case "greatest":
-            return f"from the first instant at which all conditions hold: {_latest(driver.instant)}"
 
 
 def spoken(event: Event, known: Mapping[ColumnRef, Scalar]) -> Event:
@@ -368,25 +345,6 @@ def appears(scan: Scan) -> str:
     return "arrives" if scan.table.append_only else "begins"
 
 
-def _latest(instant: Scalar) -> str:
-    if isinstance(instant, Call) and instant.name == "greatest":
-        return f"the latest of {', '.join(dict.fromkeys(map(instant_words, instant.args)))}"
-    return instant_words(instant)
-
-
-def reached(instant: Scalar) -> str:
-    """Return a clause that says that NOW reaches an instant.
-
-    >>> from weft.algebra.scalar import Literal
-    >>> from weft.algebra.schema import INTERVAL, TIMESTAMP
-    >>> ts = ColumnRef("m", "ts", TIMESTAMP)
-    >>> reached(Call("+", (ts, Literal(28 * 86_400_000_000, INTERVAL)), TIMESTAMP))
-    '4 weeks after m.ts have passed (NOW reaches m.ts + 28 days)'
-    """
-    relative, exact = turned(instant)
-    return f"{relative} ({exact})" if relative else exact
-
-
 def turned(instant: Scalar) -> tuple[str | None, str]:
     """Return two clauses that say that NOW reaches an instant.
 
@@ -450,7 +408,9 @@ def _of_calendar(instant: Scalar) -> str | None:
     >>> _of_calendar(Call("+", (ts, elapsed("MONTH", ts)), TIMESTAMP))
     'an instant of the calendar near m.ts'
     """
-    moved, slack = near(instant)
+    parts = shifted(instant)
+    usual = parts.base.branches[0][1] if isinstance(parts.base, Case) and parts.base.default is not None else instant
+    moved, slack = near(usual)
     if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
         return None
     days, name = round(moved.micros / DAY), scalar_words(moved.base)
@@ -508,7 +468,10 @@ def window_words(start: Scalar) -> str | None:
 
 
 def _plainly(match: re.Match[str]) -> str:
-    number, instant, said, quoted, name = match.groups()
+    number, instant, months, said, quoted, name = match.groups()
+    if months is not None:
+        count, unit = (int(months) // 12, "YEAR") if int(months) % 12 == 0 else (int(months), "MONTH")
+        return f"INTERVAL {count} {unit}" + ("" if abs(count) == 1 else "S")
     if said or quoted:
         return said or quoted.replace("``", "`")
     if instant is not None:
@@ -518,14 +481,6 @@ def _plainly(match: re.Match[str]) -> str:
 
 def _signed(micros: int) -> str:
     return f"{'+' if micros > 0 else '-'} {length(abs(micros), weeks=False)}"
-
-
-def _nested(inside: tuple[str, ...]) -> str:
-    if not inside:
-        return ""
-    if "NOT EXISTS" in inside:
-        return ", and ends the last blocker under NOT EXISTS"
-    return ", and makes the EXISTS true"
 
 
 def condition_words(predicate: Predicate) -> str:
@@ -545,6 +500,8 @@ def condition_words(predicate: Predicate) -> str:
             return _compared(threshold, ">", ">=")
         case NowBefore(threshold=threshold):
             return _compared(threshold, "<=", "<")
+        case Turns(comparison=scalar):
+            return comparison_words(scalar)
         case And(items=items):
             return " and ".join(map(condition_words, items))
         case Or(items=items):
@@ -554,6 +511,13 @@ def condition_words(predicate: Predicate) -> str:
             return _rows(body, "there is a row of", "there are rows of")
         case NotExists(body=body):
             return _rows(body, "there is no row of", "there are no rows of")
+
+
+def comparison_words(comparison: Scalar) -> str:
+    """Return the text of a comparison without parentheses around its sides."""
+    if not isinstance(comparison, Call):
+        return scalar_words(comparison)
+    return f" {comparison.name} ".join(map(scalar_words, comparison.args))
 
 
 def _compared(threshold: Scalar, after: str, at: str) -> str:

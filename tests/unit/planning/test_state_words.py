@@ -198,7 +198,18 @@ def test_every_view_of_a_step_is_defined_before_it(text: str) -> None:
 
 def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
     found = told(DAY.replace("1 DAY", "1 MONTH"))
-    assert found.time_driven and found.states and any("MONTH" in each for each in found.summary.time)
+    assert found.time_driven and found.states
+    assert found.summary.inside == (
+        "COUNT(*) is over rows with msgs.ts > NOW() - INTERVAL 1 MONTH",
+        "COUNT(*) changes when a row of msgs arrives, or msgs.ts > NOW() - INTERVAL 1 MONTH turns",
+    )
+    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 MONTH turns",)
+    assert not any("reads all" in each.text for each in found.notes)
+
+
+def test_a_condition_and_its_negation_turn_together() -> None:
+    found = told("SELECT COUNT(*) FILTER (WHERE ts <= NOW() - INTERVAL 1 YEAR) AS n FROM msgs")
+    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 YEAR turns",)
 
 
 def test_what_is_asked_once_has_the_states_at_the_instant() -> None:

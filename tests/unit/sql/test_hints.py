@@ -103,13 +103,6 @@ ASKED: Final = {
     ),
     "SELECT COVAR_POP(id, ok) AS c FROM logins": "SELECT AVG(id * ok) - AVG(id) * AVG(ok) AS c FROM logins",
     "SELECT BIT_OR(ok) AS c FROM logins": "SELECT ARRAY_AGG(ok) AS c FROM logins",
-    "SELECT SUM(total) FILTER (WHERE NOW() - INTERVAL 1 MONTH < placed) AS n FROM orders": (
-        "SELECT SUM(total) FILTER (WHERE placed + INTERVAL 1 MONTH > NOW()) AS n FROM orders"
-    ),
-    "SELECT COUNT(*) AS n FROM orders WHERE FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') - INTERVAL 1 MONTH < placed": (
-        "SELECT COUNT(*) AS n FROM orders WHERE FROM_UTC_TIMESTAMP(placed, 'Europe/Berlin') + INTERVAL 1 MONTH "
-        "> FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin')"
-    ),
 }
 HINTED: Final = {
     "WITH t AS (SELECT msgid FROM msgs UNION SELECT msgid FROM t) SELECT msgid FROM t": "WITH RECURSIVE t",
@@ -117,7 +110,6 @@ HINTED: Final = {
     "SELECT due < NOW() AS late, COUNT(*) AS n FROM orders GROUP BY late": "in a derived table, and group by",
     "SELECT CORR(value, value) AS c FROM samples": "AVG(x * y) - AVG(x) * AVG(y)",
     "SELECT BIT_XOR(ok) AS c FROM logins": "ARRAY_AGG(x)",
-    "SELECT SUM(total) FILTER (WHERE NOW() - INTERVAL 1 MONTH < placed) AS n FROM orders": "+ INTERVAL 1 MONTH > NOW",
 }
 """Refused texts, and a part of what to write instead."""
 VIEWS: Final = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from netnews import TABLES
-from weft.algebra.relation import Key, compared
+from weft.algebra.sort_key import Key, compared
 from weft.errors import SqlError
 from weft.planning.form import signature
 from weft.planning.plan import columns_of, plan

@@ -3,7 +3,10 @@
 ``NOW >= c`` becomes true at c and remains true.  ``NOW < d`` is true from the beginning of time until d.  NOW never
 reaches a NULL threshold, because τ <= NULL is not true.
 
-Proof: proofs/Predicates.v: now_from_rule, now_before_rule.
+A comparison that turns several times (``Turns``) is the disjunction of its periods.  At an instant s, it is the
+comparison itself, with s in place of NOW.  It becomes true where a period begins, unless the period is empty.
+
+Proof: proofs/Predicates.v: now_from_rule, now_before_rule, disjunction_rule.
 
 >>> from shown import M, show_events
 >>> show_events(starts(NowFrom(M.ref("due"))))
@@ -17,7 +20,9 @@ True
 from __future__ import annotations
 
 from weft.algebra.event import Driver, Event, Instant
-from weft.algebra.relation import UNIT, NowBefore, NowFrom, Predicate
+from weft.algebra.relation import UNIT, NowBefore, NowFrom, Plain, Predicate, Turns
+from weft.algebra.scalar import MICROSECOND, Now, minus
+from weft.algebra.traverse import substitute, thresholds
 from weft.derivation.replay.rules import at, ends, starts
 from weft.derivation.replay.scan import begun, not_ended
 
@@ -52,9 +57,32 @@ def ends_of_now_before(until: NowBefore) -> tuple[Event, ...]:
     return (Event(Driver("now_before", until.threshold), UNIT),)
 
 
+def at_turns(turns: Turns, instant: Instant) -> Predicate:
+    """Return the comparison at the instant."""
+    now = minus(instant.s, MICROSECOND) if instant.before else instant.s
+    return Plain(substitute(turns.comparison, {Now(): now}))
+
+
+def starts_of_turns(turns: Turns) -> tuple[Event, ...]:
+    """Return the events at which a period begins and the comparison is true."""
+    begun = dict.fromkeys(each.threshold for each in thresholds(turns) if isinstance(each, NowFrom))
+    return tuple(Event(Driver("now_from", each), UNIT).where(at_turns(turns, Instant(each))) for each in begun)
+
+
+def ends_of_turns(turns: Turns) -> tuple[Event, ...]:
+    """Return the events at which a period ends and the comparison was true just before."""
+    ended = dict.fromkeys(each.threshold for each in thresholds(turns) if isinstance(each, NowBefore))
+    return tuple(
+        Event(Driver("now_before", each), UNIT).where(at_turns(turns, Instant(each, before=True))) for each in ended
+    )
+
+
 at.register(NowFrom, at_now_from)
 starts.register(NowFrom, starts_of_now_from)
 ends.register(NowFrom, ends_of_now_from)
 at.register(NowBefore, at_now_before)
 starts.register(NowBefore, starts_of_now_before)
 ends.register(NowBefore, ends_of_now_before)
+at.register(Turns, at_turns)
+starts.register(Turns, starts_of_turns)
+ends.register(Turns, ends_of_turns)

@@ -161,7 +161,7 @@ def _scalars(predicate: Predicate) -> Iterator[Scalar]:
         match each:
             case Plain(condition=scalar):
                 yield from scalar_conjuncts(scalar)
-            case NowFrom() | NowBefore():
+            case NowFrom() | NowBefore() | rows.Turns():
                 raise _refused("the query uses NOW()", _WITHOUT_NOW)
             case rows.Exists() | NotExists():
                 raise _refused("the query has a subquery", "Join the table instead of EXISTS.")

@@ -50,6 +50,7 @@ from weft.algebra.relation import (
     Scan,
     Select,
     Source,
+    Turns,
     Union,
     Unnest,
     Values,
@@ -310,7 +311,7 @@ def _scalar(demanded: Predicate) -> Scalar | None:
             return call(">=", Now(), threshold)
         case NowBefore(threshold=threshold):
             return call("<", Now(), threshold)
-        case And(items=parts) | Or(items=parts):
+        case And(items=parts) | Or(items=parts) | Turns(items=parts):
             scalars = [converted for part in parts if (converted := _scalar(part)) is not None]
             if len(scalars) < len(parts):
                 return None

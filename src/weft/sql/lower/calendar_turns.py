@@ -4,8 +4,9 @@ A calendar function can fall while time passes.  ``NOW() - INTERVAL 1 MONTH`` is
 and 28 February 0:00 twelve hours later.  ``FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin')`` falls by an hour at the end of
 daylight saving.  A comparison with such a function becomes true, false, and true again.
 
-For a function f and a value c, ``Turns`` lists all instants: f(NOW) >= c is true from ``last`` on, and in each of the
-``spans``, which may be empty.  All instants are expressions over c, which are NULL if c is NULL.
+For a function f and a value c, the *turns* u1 <= u2 <= … <= u2n+1 are all these instants: f(NOW) >= c is true in the
+periods [u1, u2), [u3, u4), … and from u2n+1 on.  A period may be empty.  All instants are expressions over c, which are
+NULL if c is NULL.  If f is a function of another function of NOW, the turns are values of the other function.
 
 **Months.**  Let f(n) = n + k months, let c be on day d of a month of L days, and let M' be the month of c minus k
 months, with L' days.  In M', f preserves the time of day, and replaces each day after the last day of c's month by that
@@ -14,24 +15,24 @@ day.  ``S`` is the end of M'.  The instant p is c's distance from the start of i
     d < L    f(n) >= c from p on, or from S on if p >= S
     d = L    f(n) >= c from the time of day of c to midnight, on each of the days d, d + 1, … of M'; and from S on
 
-There are at most four such days, because L' is at most L + 3, or L + 1 if k months are years.  If d < L, the condition
-is true on these days anyway.
+There are at most four such days, because L' is at most L + 3, or L + 1 if k months are years.  The last of them ends at
+S.  No turn is after S.  If d < L, all turns are the first.
 
 **Zones.**  Let f(n) be the clock of a zone.  Its changes of offset by s occur at multiples of s, plus a constant.  Let
 u be the instant that the engine computes for the clock time c.  The clock repeats c if it also shows c at u + s: then
 f(n) >= c from u to the change, and from u + s on.  The clock skips c if it shows c + s at u: then f(n) >= c from the
-change on.  The change is the only multiple in (u, u + s] or (u - s, u].
+change on.  The change is the only multiple in (u, u + s] or (u - s, u].  If the clock does not repeat c, all turns are
+the first.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from weft.algebra.calendar import DAY, IN_MONTHS, dated, elapsed, following, last_multiple, reached, truncated
-from weft.algebra.relation import Predicate, conjunction, disjunction
+from weft.algebra.relation import NowFrom, Predicate, Turns, opposite
 from weft.algebra.scalar import MICROSECOND, Call, Case, Cast, Literal, Scalar, call, minus, plus
 from weft.algebra.schema import DATE, INT, INTEGRAL, INTERVAL, MONTHS, STRING, TIMESTAMP
 from weft.instants import from_datetime
@@ -40,24 +41,7 @@ from weft.sql.lower.zones import changes
 
 Solved = Callable[[Scalar, str, Scalar], Predicate]
 """A function that solves a comparison for NOW.  The operator is < or >=."""
-_DAY: Final = Literal(DAY, INTERVAL, fixed=True)
 _YEARS: Final = (1, 9999)
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The instants at which ``f(NOW) >= c`` turns, as expressions."""
-
-    last: Scalar
-    spans: tuple[tuple[Scalar, Scalar], ...] = ()
-
-    def compared(self, side: Scalar, operator: str, solved: Solved) -> Predicate:
-        """Return the predicate of the comparison, where ``side`` is the argument of f.  The operator is < or >=."""
-        if operator == ">=":
-            held = (conjunction(solved(side, ">=", a), solved(side, "<", b)) for a, b in self.spans)
-            return disjunction(solved(side, ">=", self.last), *held)
-        broken = (disjunction(solved(side, "<", a), solved(side, ">=", b)) for a, b in self.spans)
-        return conjunction(solved(side, "<", self.last), *broken)
 
 
 def calendar_comparison(side: Scalar, operator: str, other: Scalar, solved: Solved) -> Predicate | None:
@@ -69,19 +53,32 @@ def calendar_comparison(side: Scalar, operator: str, other: Scalar, solved: Solv
         case Call(name="+" | "-" as sign, args=(inner, Literal(value=int(count), type=type))) if type == MONTHS:
             months = count if sign == "+" else -count
             if isinstance(inner, Cast) and inner.arg.type == DATE:
-                return months_of_days(_midnight(operator, other), months).compared(inner, _step(operator), solved)
-            return months_turns(_least(operator, other), months).compared(inner, _step(operator), solved)
+                return solved(inner, _step(operator), months_of_days(_midnight(operator, other), months))
+            turns = months_turns(_least(operator, other), months)
+            return _turning(call(operator, side, other), tuple(solved(inner, ">=", turn) for turn in turns))
         case Call(name="add_months", args=(day, Literal(value=int(count)))):
-            return months_of_days(_midnight(operator, other), count).compared(day, _step(operator), solved)
+            return solved(day, _step(operator), months_of_days(_midnight(operator, other), count))
         case Call(name="last_day", args=(day,)):
             return solved(day, _step(operator), truncated("MONTH", _midnight(operator, other)))
         case Call(name="from_utc_timestamp", args=(inner, Literal(value=str(zone)))):
-            turns = zone_turns(_least(operator, other), zone)
-            return None if turns is None else turns.compared(inner, _step(operator), solved)
+            found = zone_turns(_least(operator, other), zone)
+            if found is None:
+                return None
+            return _turning(call(operator, side, other), tuple(solved(inner, ">=", turn) for turn in found))
         case Call(name="year", args=(time,)) if other.type.name in INTEGRAL:
             return solved(time, _step(operator), _year(other, 1 if operator in (">", "<=") else 0))
         case _:
             return None
+
+
+def _turning(comparison: Call, turns: tuple[Predicate, ...]) -> Predicate:
+    """Return the predicate of a comparison with a function of NOW.  Its operator is <, <=, > or >=."""
+    begun = _step(comparison.name) == "<"
+    conditions = tuple(turn for turn in turns if isinstance(turn, (NowFrom, Turns)))
+    assert len(conditions) == len(turns), "a function of NOW that does not grow has no turns"
+    if len(conditions) > 1:
+        return Turns(comparison, conditions, begun)
+    return opposite(conditions[0]) if begun else conditions[0]
 
 
 def _step(operator: str) -> str:
@@ -100,23 +97,28 @@ def _midnight(operator: str, other: Scalar) -> Scalar:
     return following("DAY", instant) if operator in (">", "<=") else reached("DAY", instant)
 
 
-def months_of_days(c: Scalar, count: int) -> Turns:
-    """Return the turns of ``n + count months >= c`` if n and c are midnights.  There is only one."""
+def months_of_days(c: Scalar, count: int) -> Scalar:
+    """Return the only turn of ``n + count months >= c`` if n and c are midnights."""
     begun, end = _month_before(c, count)
-    return Turns(Call("least", (plus(begun, elapsed("MONTH", c)), end), TIMESTAMP))
+    return Call("least", (plus(begun, elapsed("MONTH", c)), end), TIMESTAMP)
 
 
-def months_turns(c: Scalar, count: int) -> Turns:
+def months_turns(c: Scalar, count: int) -> tuple[Scalar, ...]:
     """Return the turns of ``n + count months >= c`` (see above)."""
     begun, end = _month_before(c, count)
-    first = plus(begun, elapsed("MONTH", c))
-    spans = []
-    for days in range(2 if count % 12 == 0 else 4):
-        start = plus(first, Literal(days * DAY, INTERVAL, fixed=True)) if days else first
-        spans.append((start, plus(truncated("DAY", start), _DAY)))
-    on_last_day = call(">=", c, minus(moved(truncated("MONTH", c), 1), _DAY))
-    spans[0] = (first, Case(((on_last_day, spans[0][1]),), end, TIMESTAMP))
-    return Turns(end, tuple(spans))
+    distance = plus(begun, elapsed("MONTH", c))
+    midnight = truncated("DAY", distance)
+    first = Call("least", (distance, end), TIMESTAMP)
+    on_last_day = call(">=", c, minus(moved(truncated("MONTH", c), 1), _days(1)))
+    turns: list[Scalar] = [first]
+    for days in range(1, 2 if count % 12 == 0 else 4):
+        for turn in (plus(midnight, _days(days)), plus(distance, _days(days))):
+            turns.append(Case(((on_last_day, Call("least", (turn, end), TIMESTAMP)),), first, TIMESTAMP))
+    return tuple(turns)
+
+
+def _days(count: int) -> Literal:
+    return Literal(count * DAY, INTERVAL, fixed=True)
 
 
 def _month_before(c: Scalar, count: int) -> tuple[Scalar, Scalar]:
@@ -132,14 +134,14 @@ def moved(instant: Scalar, months: int) -> Scalar:
     return Call("+", (instant, Literal(months, MONTHS, fixed=True)), TIMESTAMP)
 
 
-def zone_turns(c: Scalar, zone: str) -> Turns | None:
+def zone_turns(c: Scalar, zone: str) -> tuple[Scalar, ...] | None:
     """Return the turns of FROM_UTC_TIMESTAMP(n, zone) >= c, or None if the changes of the zone are not regular."""
     sizes, at = changes(zone), Literal(zone, STRING, fixed=True)
     if sizes is None:
         return None
     first = Call("to_utc_timestamp", (dated(c), at), TIMESTAMP)
     if not sizes:
-        return Turns(first)
+        return (first,)
     shown = Call("from_utc_timestamp", (first, at), TIMESTAMP)
     skipped, repeated, left = [], [], []
     for each in sizes:
@@ -149,8 +151,7 @@ def zone_turns(c: Scalar, zone: str) -> Turns | None:
         skipped.append((call("=", shown, plus(c, size)), last_multiple(each.size, each.phase, first)))
         repeated.append((again, later))
         left.append((again, last_multiple(each.size, each.phase, later)))
-    last = Case((*repeated, *skipped), first, TIMESTAMP)
-    return Turns(last, ((first, Case(tuple(left), first, TIMESTAMP)),))
+    return tuple(Case((*parts, *skipped), first, TIMESTAMP) for parts in ((), left, repeated))
 
 
 def counted_months(unit: str, start: Scalar, least: int) -> Scalar:

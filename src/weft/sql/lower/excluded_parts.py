@@ -77,6 +77,8 @@ def _never(predicate: relational.Predicate, present: set[ColumnRef]) -> bool:
             return _not_true(test, present)
         case relational.NowFrom(threshold=threshold) | relational.NowBefore(threshold=threshold):
             return _null(threshold)
+        case relational.Turns():
+            return _null(relational.first_threshold(predicate.turns[0]))
         case relational.Or(items=items):
             return all(_never(item, present) for item in items)
         case _:

@@ -24,21 +24,34 @@ that depend on the lengths of months or on a time zone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from sqlglot import exp
 
 from weft.algebra.calendar import DAY, FIXED, IN_MONTHS, following, reached
-from weft.algebra.relation import NowBefore, NowFrom, Plain, Predicate, conjunction, disjunction
-from weft.algebra.scalar import MICROSECOND, Call, Case, Cast, Literal, Now, Scalar, call, mentions_now, minus, plus
+from weft.algebra.relation import NowBefore, NowFrom, Plain, Predicate, Turns, conjunction, disjunction
+from weft.algebra.scalar import (
+    MICROSECOND,
+    NEGATED,
+    Call,
+    Case,
+    Cast,
+    Literal,
+    Now,
+    Scalar,
+    call,
+    columns,
+    mentions_now,
+    minus,
+    plus,
+)
 from weft.algebra.schema import BOOLEAN, DATE, INTEGRAL, INTERVAL, TIMESTAMP
 from weft.errors import SqlError
 from weft.sql.lower import literals
 from weft.sql.lower.calendar_turns import calendar_comparison, counted_months
 from weft.sql.lower.conversion import converted, typed
 from weft.sql.lower.refusal import refuse
-
-NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
 
 def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicate:
@@ -55,7 +68,10 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
     if operator == "<=>":
         threshold = typed(converted(_isolated(left, right, node), TIMESTAMP), TIMESTAMP)
         return _null_safe(threshold, _both_null(left, right), positive)
-    return _solved(left, operator if positive else NEGATED[operator], right, node)
+    solved = _solved(left, operator if positive else NEGATED[operator], right, node)
+    if not isinstance(solved, Turns) or columns(left):  # a column beside NOW may be NULL, too
+        return solved
+    return replace(solved, comparison=comparison if positive else call(NEGATED[comparison.name], *comparison.args))
 
 
 def _isolated(side: Scalar, other: Scalar, node: exp.Expr) -> Scalar:

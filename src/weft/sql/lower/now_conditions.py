@@ -26,15 +26,17 @@ from weft.algebra.relation import (
     Or,
     Plain,
     Predicate,
+    Turns,
     conjunction,
     disjunction,
+    opposite,
 )
-from weft.algebra.scalar import Call, Case, Cast, Literal, Now, Scalar, call, children, mentions_now, shifted
+from weft.algebra.scalar import NEGATED, Call, Case, Cast, Literal, Now, Scalar, call, children, mentions_now, shifted
 from weft.algebra.schema import BOOLEAN, DataType
 from weft.algebra.traverse import substitute
 from weft.errors import DerivationError, SqlError
 from weft.sql.lower.conversion import converted
-from weft.sql.lower.now import NEGATED, now_comparison
+from weft.sql.lower.now import now_comparison
 from weft.sql.lower.refusal import place, refuse
 
 _COMPARISONS: Final = frozenset((*NEGATED, "<=>"))
@@ -223,6 +225,8 @@ def not_true(predicate: Predicate) -> Predicate:
             return disjunction(*map(not_true, items))
         case Or(items=items):
             return conjunction(*map(not_true, items))
+        case Turns():
+            return disjunction(opposite(predicate), predicate.unknown)
         case NowFrom(threshold=threshold):
             return disjunction(NowBefore(threshold), _missing(threshold))
         case NowBefore(threshold=threshold):

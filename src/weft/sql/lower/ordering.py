@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from weft.algebra.relation import Key
+from weft.algebra.sort_key import Key
 from weft.errors import SqlError, of_each
 from weft.printable import counted
 from weft.sql.lower.parse import parse

@@ -23,7 +23,7 @@ from weft.algebra import relation as relational
 from weft.algebra.scalar import Case, Cast, ColumnRef, Literal, Scalar, call, children, mentions_now
 from weft.algebra.schema import BOOLEAN, MONTHS, NULL, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
-from weft.algebra.traverse import mentioned, scalars, scans, thresholds, walk
+from weft.algebra.traverse import mentioned, scalars, scans, turn_count, walk
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import common
 from weft.sql.lower.aggregate import has_aggregate
@@ -537,7 +537,7 @@ Each level of derived tables can double the number of operators.
 def within_limits(query: relational.Query) -> None:
     """Raise SqlError if a query exceeds a limit."""
     constants = sum(1 for part in walk(query) if isinstance(part, relational.Values))
-    drivers = constants + len(set(scans(query))) + sum(1 for _ in thresholds(query))
+    drivers = constants + len(set(scans(query))) + turn_count(query)
     _at_most(drivers, MOST_DRIVERS, "tables and comparisons with NOW() (=, <> and BETWEEN count as two)")
     _at_most(max(map(_depth, scalars(query)), default=0), DEEPEST, "nested operators in one expression")
     _at_most(_written_out(query), LARGEST, "operators and columns in one expression after derived tables are expanded")

@@ -31,7 +31,7 @@ from weft.algebra.relation import (
     Select,
     Union,
 )
-from weft.algebra.scalar import Call, Cast, ColumnRef, Literal, Scalar, call, mentions_now
+from weft.algebra.scalar import NEGATED, Call, Cast, ColumnRef, Literal, Scalar, call, mentions_now
 from weft.algebra.schema import BOOLEAN, NULL
 from weft.algebra.traverse import substitute
 from weft.errors import SqlError
@@ -43,7 +43,6 @@ from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scope import Scope
 from weft.sql.lower.single_rows import at_most_one
 
-_NEGATED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _TRUE: Final = Literal(True, BOOLEAN, fixed=True)
 _FALSE: Final = Literal(False, BOOLEAN, fixed=True)
 
@@ -252,9 +251,9 @@ def _padded(rows: relational.Source, scope: Scope) -> Union:
 def lower_quantified(operator: str, value: Scalar, node: exp.Any | exp.All, positive: bool, scope: Scope) -> Predicate:
     """Return the predicate "value operator ANY or ALL (…) is true", or "is false" if ``positive`` is False."""
     if isinstance(node, exp.All):
-        if operator not in _NEGATED:
+        if operator not in NEGATED:
             raise refuse(f"{operator} ALL", node, "it has no negation")
-        operator, positive = _NEGATED[operator], not positive
+        operator, positive = NEGATED[operator], not positive
     if mentions_now(value):
         raise refuse("NOW() compared with ANY or ALL", node, "write EXISTS with the comparison inside")
     body, columns = scope.context.subquery(node.this, scope)

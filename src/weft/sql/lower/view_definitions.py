@@ -141,6 +141,8 @@ class _Writing:
                     return node
             case Call(name="+" | "-" as sign, args=(time, Literal(value=int(count), type=kind))) if kind == MONTHS:
                 # The number of months is fixed, so it does not become a parameter of a plan.
+                if mentions_now(time):
+                    return replace(node, args=(time, Literal(count, MONTHS, fixed=True)))
                 months = Literal(count if sign == "+" else -count, MONTHS, fixed=True)
                 return replace(node, name="+", args=(time, months))
             case Grouped(input=inner):

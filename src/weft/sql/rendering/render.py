@@ -263,6 +263,8 @@ def predicate(value: relational.Predicate, views: Views, depth: int = 1) -> str:
             return f"NOW() >= {_operand(threshold)}"
         case relational.NowBefore(threshold=threshold):
             return f"NOW() < {_operand(threshold)}"
+        case relational.Turns(comparison=comparison):
+            return scalar(comparison)
         case relational.And(items=items):
             return " AND ".join(_nested(item, views, depth) for item in items) if value != relational.TRUE else "TRUE"
         case relational.Or(items=items):
@@ -465,6 +467,8 @@ def _source(source: relational.Source, views: Views, depth: int) -> str:
 def _unnested(source: relational.Unnest) -> str:
     function = ("POSEXPLODE" if source.positions else "EXPLODE") + ("_OUTER" if source.outer else "")
     names = ", ".join(quoted(column.name) for column in source.columns)
+    if source.value.type.name == "ARRAY" and len(source.columns) == 2 and not source.positions:
+        function = "INLINE"  # the columns are the fields of the elements
     return f"LATERAL {function}({scalar(source.value)}) AS {quoted(source.alias)}({names})"
 
 

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft import Weft
+from weft.api.json.answers import why_json
 from weft.catalog.users import UserLimits
 from weft.errors import NotAllowed, SqlError
 from weft.rights.principal import Principal
@@ -72,7 +73,14 @@ def test_why_hides_the_rows_of_tables_that_one_may_not_read(home: Weft) -> None:
         assert {one.table for one in each.witnesses if one.values} == {"open", "secret"}
         assert each.absent
     home.accounts.grant("anna", "read", "results.joined")
-    shown = acting(home).why("joined", 1).combinations
+    assert not home.why("joined", 1).hides
+    told = acting(home).why("joined", 1)
+    shown = told.combinations
+    assert told.hides
+    assert {(one["table"], one["row"] is None) for one in why_json(told)["causes"][0]["witnesses"]} == {  # type: ignore[index]
+        ("open", False),
+        ("secret", True),
+    }
     assert len(shown) == len(whole)
     for mine, each in zip(shown, whole, strict=True):
         rows = {one.table: one.values for one in each.witnesses}

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from weft.algebra.schema import TableSchema
 from weft.api.acting import own_limits
 from weft.api.explaining_installed import own_plan
 from weft.catalog.definitions import schemas
 from weft.catalog.records import QueryRecord
-from weft.catalog.seen import Seen
 from weft.errors import NotFound, PlanMismatch, Refused, WeftError
 from weft.execution.groups import shape_of
 from weft.execution.home import OpenHome
@@ -37,18 +35,17 @@ def why(home: OpenHome, name: str, ordinal: int) -> Why:
     answer = StoredAnswer(first_at, tuple(row))
     t0, allowed = home.catalog.home().t0, own_limits(home)
     found, more = combinations(home.session(), home.catalog, tables, plan, answer, t0, allowed=allowed)
-    shown = _shown(home.seen(), found, plan.tables)
-    return Why(query.name, ordinal, first_at, tick, query.columns, decode(row, query.types), shown, more)
+    hidden = {each.name for each in plan.tables} - home.seen().readable(plan.tables)
+    shown = _shown(found, hidden) if hidden else found
+    values = decode(row, query.types)
+    return Why(query.name, ordinal, first_at, tick, query.columns, values, shown, more, hides=bool(hidden))
 
 
-def _shown(seen: Seen, found: tuple[Combination, ...], read: Collection[TableSchema]) -> tuple[Combination, ...]:
-    """Hide the rows of tables that the principal may not read.  ``read`` are the tables of the query's plan.
+def _shown(found: tuple[Combination, ...], hidden: Collection[str]) -> tuple[Combination, ...]:
+    """Hide the rows of the tables ``hidden``, which the principal may not read.
 
-    If there are any, hide also the rows of aggregates, and the absent conditions, which contain values of the rows.
+    Hide also the rows of aggregates, and the absent conditions, which contain values of the rows.
     """
-    hidden = {each.name for each in read} - seen.readable(read)
-    if not hidden:
-        return found
 
     def shown(each: Witness) -> Witness:
         return each.hidden if each.table is None or each.table in hidden else each

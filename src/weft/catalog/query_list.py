@@ -165,6 +165,8 @@ def _listed(query: QueryRecord, channels: int, failing: int, error: str | None) 
     trouble = None
     if query.state == "failed":
         trouble = query.reason or "failed"
+    elif query.state == "paused" and query.reason:  # its owner has lost a right
+        trouble = query.reason
     elif failing:
         first = (error or "").split("\n", 1)[0]
         trouble = first if channels == 1 else f"{failing} of {channels} channels fail: {first}"

@@ -48,6 +48,9 @@ def why(
         )
     for each in found.combinations:
         _print(each)
+    if found.hides:
+        echo("")
+        echo("You may not read all tables of this query. Their rows are hidden, and so is what was absent.")
     if found.more:
         echo("")
         echo("Further combinations of rows also give this answer.")
@@ -74,6 +77,8 @@ def _print_members(witness: Witness, indent: int) -> None:
 
 def _row(witness: Witness) -> str:
     name = witness.table or witness.alias
+    if witness.is_hidden:
+        return f"{plain(name)}: hidden"
     if witness.table and witness.alias.lower() != witness.table.lower():
         name = f"{witness.table} (as {witness.alias})"
     cells = zip(witness.columns, witness.values, strict=True)

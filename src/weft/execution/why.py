@@ -48,6 +48,7 @@ class Witness(Brief):
     of constants or of an array.  ``alias`` is the range variable in the query's text.  ``members`` are the first rows
     of those from which the row of a state follows: its group, its partition, or the rows of a step of the recursion.
     ``count`` is the number of these combinations, or ``MOST_MEMBERS`` + 1 for more of large tables (None: unknown).
+    ``is_hidden`` is true if the principal may not read the row.
     """
 
     role: Role
@@ -57,11 +58,12 @@ class Witness(Brief):
     values: tuple[Value, ...]
     members: tuple[Witness, ...] = ()
     count: int | None = None
+    is_hidden: bool = False
 
     @property
     def hidden(self) -> Witness:
         """The witness without its values, for somebody who may not read them."""
-        return replace(self, columns=(), values=(), members=(), count=None)
+        return replace(self, columns=(), values=(), members=(), count=None, is_hidden=True)
 
     @property
     def more(self) -> bool:
@@ -94,7 +96,8 @@ class Why(Brief):
 
     Each of ``combinations`` is sufficient by itself.  If there is none, the tables have changed since the answer was
     found: rows were undone, corrected or removed, or arrived late.  ``more`` is true if the answer has further
-    combinations.
+    combinations.  ``hides`` is true if rows and absent conditions are left out, because the principal may not read a
+    table.
     """
 
     query: str
@@ -105,6 +108,7 @@ class Why(Brief):
     values: tuple[Value, ...]
     combinations: tuple[Combination, ...]
     more: bool = False
+    hides: bool = False
 
     def _brief(self) -> str:
         found = counted(len(self.combinations), "cause")

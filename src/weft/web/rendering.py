@@ -156,12 +156,14 @@ def every(interval: int | None) -> str:
     return "each tick" if interval is None else format_interval(interval)
 
 
-def due(query: QueryRecord) -> Markup:
-    """Say when a query can have its next answer."""
+def due(query: QueryRecord, timely: bool | None = None) -> Markup:
+    """Say when a query can have its next answer.  ``timely`` is whether time alone can add one (None: unknown)."""
     if query.state != "active":
         return escape(f"not while {query.state}")
     if query.tau is None:
         return escape("at the next tick")
+    if query.next_due is None and timely is not False:
+        return escape("the next tick checks")
     if query.next_due is None or query.next_due >= NEVER:
         return escape("when rows arrive")
     return moment(query.next_due)

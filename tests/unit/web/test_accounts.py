@@ -16,10 +16,12 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from shown_pages import assert_safe, field, sent
+from weft.algebra.schema import BIGINT
 from weft.api.weft import Weft
 from weft.catalog.dialects import POOL
 from weft.cli.server import server
 from weft.errors import NotAllowed, Refused
+from weft.execution.why import Combination, Why, Witness
 from weft.web import checks
 from weft.web.app import application
 from weft.web.attempts import Attempts, TooManyAttempts
@@ -147,6 +149,58 @@ def test_only_the_owner_sees_why_a_channel_fails(browser: TestClient, peopled: W
             listed = browser.get(path).text
             assert words in listed
             assert ("boss@" in listed) == (name == "ada")
+
+
+def test_a_page_says_which_rows_it_hides(browser: TestClient, peopled: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Witness("driver", "orders", "o", (("id", BIGINT),), (7,))
+    causes = (Combination("a new row of orders arrives", (row.hidden,), ()),)
+    answer = ("dear", 1, 0, 1, (("id", BIGINT),), (7,))
+    monkeypatch.setattr(Weft, "why", lambda *_: Why(*answer, causes, hides=True))
+    signed_in(browser, "rea")
+    path = "/queries/2/answers/1"
+    shown = sent(browser, path, browser.get(path).text, do="why")
+    assert '<span class="null">hidden</span>' in shown
+    assert "You may not read all tables of this query" in shown
+    monkeypatch.setattr(Weft, "why", lambda *_: Why(*answer, (Combination("x", (row,), ()),)))
+    assert ">hidden<" not in sent(browser, path, shown, do="why")
+
+
+def test_the_owner_sees_why_her_query_is_paused_and_resumes_it(
+    browser: TestClient, second: TestClient, peopled: Weft
+) -> None:
+    def recheck() -> None:
+        with peopled.writing("test") as writer:
+            writer.rechecks.run()
+
+    for table in ("empty", "orders"):
+        peopled.accounts.grant("ben", "read", table)
+    recheck()
+    assert peopled.query(2).state == "active"
+    peopled.accounts.revoke("ben", "read", "orders")
+    recheck()
+    signed_in(browser, "ben")
+    signed_in(second, "rea")
+    why = "its owner ben may not read orders"
+    assert why in browser.get("/queries").text
+    assert "its owner has lost a right" in (hers := second.get("/queries").text)
+    assert why not in hers
+    shown = browser.get("/queries/2").text
+    assert why in shown
+    assert "Ask an administrator for the right" in shown
+    assert second.get("/queries/2").status_code == 403
+    assert why in sent(browser, "/queries/2", shown, do="resume")
+    peopled.accounts.grant("ben", "read", "orders")
+    assert "dear is active again" in sent(browser, "/queries/2", browser.get("/queries/2").text, do="resume")
+
+
+def test_readers_see_the_texts_of_a_query_and_no_form_for_another(browser: TestClient, peopled: Weft) -> None:
+    for name, forms in (("rea", False), ("ben", True)):
+        signed_in(browser, name)
+        shown = browser.get("/queries/2/change").text
+        assert "Texts so far" in shown
+        assert ("Replace the text" in shown) == forms
+        assert ('<h2 id="new">' in shown) == forms
+        sent(browser, "/sign-out", shown)
 
 
 def test_a_reader_changes_nothing(browser: TestClient, peopled: Weft) -> None:

@@ -11,7 +11,10 @@ from starlette.testclient import TestClient
 
 from shown_pages import MARKUP, assert_safe, sent
 from weft.api.weft import Weft
+from weft.catalog.records import Choice, Count
 from weft.errors import CatalogError
+from weft.execution.windows import NEVER
+from weft.instants import parse_instant
 from weft.web.rendering import environment
 
 LISTS = ("/", "/queries", "/tables")
@@ -146,3 +149,27 @@ def test_the_inbox_is_searched(reader: TestClient) -> None:
     marked = reader.get("/", params={"q": MARKUP}).text
     assert_safe(marked)
     assert "No answer has these words" in reader.get("/", params={"q": "nowhere"}).text
+
+
+@pytest.mark.parametrize(
+    ("due", "old", "new"),
+    [
+        (None, "the next tick checks", "when rows arrive"),
+        (NEVER, "when rows arrive", "when rows arrive"),
+        (parse_instant("2026-03-12"), "2026-03-12 00:00:00 UTC", "2026-03-12 00:00:00 UTC"),
+    ],
+)
+def test_the_list_says_whether_time_alone_can_make_an_answer_appear(
+    browser: TestClient, filled: Weft, due: int | None, old: str, new: str
+) -> None:
+    filled.install("old", "SELECT o.id FROM orders o WHERE o.ts < NOW() - INTERVAL 1 WEEK", user="ben")
+    filled.install("new", "SELECT o.id FROM orders o WHERE o.total > 1", user="ben")
+    at = parse_instant("2026-03-11")
+    with filled.writing("tick") as writer:
+        tick = writer.ticks.plan(at, Choice(), at)
+        counts = {query.query_id: Count(0, None, due, at) for query, _ in writer.ticks.members(tick.tick_id)}
+        writer.ticks.commit(tick.tick_id, counts, [], at)
+    rows = browser.get("/queries").text.split('<th scope="row">')[1:]
+    for name, words in (("old", old), ("new", new)):
+        row = next(each for each in rows if f">{name}</a>" in each)
+        assert words in row.partition('data-label="Next due">')[2]

@@ -81,6 +81,13 @@ def test_other_choices_keep_the_file(browser: TestClient, weft: Weft) -> None:
     assert weft.tables() == ()
 
 
+def test_notes_keep_the_name_of_the_file_and_name_no_options_of_commands(browser: TestClient, weft: Weft) -> None:
+    shown = _send(browser, "leute.csv", "id,nächste Nummer\n1,zoë\n".encode("cp1252"), table="people")
+    assert '<p class="soft">leute.csv is not UTF-8; it was read as cp1252</p>' in shown
+    assert "columns got valid SQL names" in shown
+    assert "to change this" not in shown
+
+
 def test_a_record_that_cannot_be_read_is_shown_and_goes_to_quarantine(browser: TestClient, weft: Weft) -> None:
     weft.make_table("people", "id INT, who STRING, at DATE")
     shown = _send(browser, "people.csv", CSV, table="people")

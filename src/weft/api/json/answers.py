@@ -82,6 +82,7 @@ def why_json(found: Why) -> Fields:
             for each in found.combinations
         ],
         "more": found.more,
+        "hides": found.hides,
     }
 
 
@@ -92,7 +93,7 @@ def _witness_json(witness: Witness) -> Fields:
         "role": witness.role,
         "table": witness.table,
         "alias": witness.alias,
-        "row": json_object(witness.columns, witness.values),
+        "row": json_object(witness.columns, witness.values) if not witness.is_hidden else None,
         "rows": witness.count,
         "members": [_witness_json(each) for each in witness.members],
     }

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from weft import charts
 from weft.catalog.query_list import QueryFilter
 from weft.catalog.records import QueryRecord, QueryState
+from weft.catalog.seen import is_barred
 from weft.errors import Refused, WeftError
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page
@@ -35,9 +36,11 @@ def listed(visit: Visit) -> Response:
     )
     found = visit.weft.query_page(wanted, after=visit.asked("after") or None, limit=_LISTED + 1)
     counts = visit.weft.query_counts()
+    undated = (each.query for each in found[:_LISTED] if each.query.tau is not None and each.query.next_due is None)
     return visit.show(
         "queries.html",
         queries=found[:_LISTED],
+        timely=visit.weft.time_driven(undated),
         more=visit.here(after=found[_LISTED - 1].query.name) if len(found) > _LISTED else None,
         counts=counts,
         total=sum(count for state, count in counts.items() if state != "troubled"),
@@ -49,6 +52,8 @@ def listed(visit: Visit) -> Response:
 def overview(visit: Visit) -> Response:
     """Show the text of a query, when it has answers, its latest ones, its channels and its ticks."""
     weft, query = visit.weft, _query(visit)
+    if is_barred(query) and visit.owns(query) and not visit.is_admin:
+        return visit.show("query_barred.html", query=query)
     shown = weft.show(query.name, ticks=_TICKS)
     ticked = [tick for tick in shown.ticks if tick.rows is not None]
     counted = charts.counted_over_time((tick.t, tick.rows or 0) for tick in ticked)

@@ -84,7 +84,7 @@ def distinct_cases(start: int, count: int, draw: Callable[[random.Random], Text]
             yield found
 
 
-def telling(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
+def informative_case(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
     """The case over a history in which the answer changes after it was there, or is there at all, if one is soon found;
     with the reference, whose tables ``engine`` then holds."""
     best: tuple[int, History, Reference] | None = None

@@ -69,7 +69,7 @@ class Trial:
 
     @property
     def sources(self) -> int:
-        """How many tables its branches come to, told without deriving them."""
+        """The number of tables in its branches, computed without deriving them."""
         return size(self.bound).sources
 
     @cached_property

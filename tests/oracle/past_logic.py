@@ -83,7 +83,7 @@ class Log:
 
 
 class Unsafe(Exception):
-    """A formula whose answers are not told by its parts."""
+    """A formula whose answers do not follow from its parts."""
 
 
 @dataclass

@@ -59,7 +59,7 @@ class Trials:
         plan = synopsis(formula, semantics)
         answered = changed = False
         for _ in range(self.logs):
-            given, wanted = telling(formula, semantics, chance)
+            given, wanted = informative_log(formula, semantics, chance)
             self.along(plan, formula, given, wanted, chance)
             answered |= any(wanted)
             changed |= changes(wanted)
@@ -108,7 +108,7 @@ def counter(stored: Value) -> int:
 
 
 def measured(given: Log, predicates: set[str]) -> LogSize:
-    """What bounds are told from: |D|, |T|, dupl(S), and how many states are within a length of time."""
+    """The figures of the bounds: |D|, |T|, dupl(S), and the number of states within a length of time."""
     rows = [each for state in given.states for name, each in state.items() if name in predicates and each]
     often = (Counter(each).most_common(1)[0][1] for each in rows)
     values = {(type(value), value) for each in rows for row in each for value in row}
@@ -123,7 +123,7 @@ def changes(answers: list[Counter[Row]]) -> bool:
     return any(one != other for one, other in pairwise(answers))
 
 
-def telling(formula: Formula, semantics: str, chance: random.Random) -> tuple[Log, list[Counter[Row]]]:
+def informative_log(formula: Formula, semantics: str, chance: random.Random) -> tuple[Log, list[Counter[Row]]]:
     """A log along which the answers change, if one is soon found."""
     for _ in range(TRIES):
         given = log(chance, chance.randint(1, STATES))

@@ -1,6 +1,6 @@
 """The reference: Q(s) by running the query's own text at every instant.  It shares no code with Weft.
 
-Tables are replaced by the rows alive at s, NOW() by s, nothing else.  Rows are told apart as values (NULL = NULL).
+Tables are replaced by the rows alive at s, NOW() by s, nothing else.  Rows are compared as values (NULL = NULL).
 """
 
 from __future__ import annotations

@@ -133,11 +133,11 @@ class Maintained(Keeping):
         self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def found(self, t: int) -> dict[tuple[str, ...], set[int]]:
-        """By row, as ``told``, the instants up to t at which it holds."""
+        """By row, as ``row_text``, the instants up to t at which it holds."""
         found: dict[tuple[str, ...], set[int]] = {}
         for row, periods in self.value(0).items():
             for start, end in periods:
-                found.setdefault(told(row), set()).update(range(start, t + 1 if end is None else end))
+                found.setdefault(row_text(row), set()).update(range(start, t + 1 if end is None else end))
         return found
 
     def recomputed(self, t: int) -> dict[tuple[str, ...], set[int]]:
@@ -145,11 +145,11 @@ class Maintained(Keeping):
         found: dict[tuple[str, ...], set[int]] = {}
         for instant in range(t + 1):
             for row in self.view.rows(self.courses[0].known[t]["t"], instant):
-                found.setdefault(told(row), set()).add(instant)
+                found.setdefault(row_text(row), set()).add(instant)
         return found
 
 
-def told(row: tuple[Any, ...]) -> tuple[str, ...]:
+def row_text(row: tuple[Any, ...]) -> tuple[str, ...]:
     """A row as texts, averages and floating sums to twelve digits."""
     return tuple(f"{each:.12g}" if isinstance(each, float) else repr(each) for each in row)
 

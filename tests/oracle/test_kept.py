@@ -37,7 +37,7 @@ KEPT = {
 
 @pytest.mark.parametrize("salt", range(6))
 @pytest.mark.parametrize("name", KEPT)
-def test_what_was_wrong_once(name: str, salt: int) -> None:
+def test_cases_that_failed_before(name: str, salt: int) -> None:
     engine = Sqlite()
     engine.load(ROWS)
     trial = Trial(Case(Text(KEPT[name], KEPT[name]), History(ROWS, ()), (3, 6), salt), engine)

@@ -44,7 +44,7 @@ from weft.execution import current_rows_cache, driver_reader
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.history_log import log_of
 from weft.execution.temporal import logs
-from weft.storage.periods import periods as told
+from weft.storage.periods import periods as result
 
 HOMES = 3
 VIEWS = 2
@@ -192,7 +192,7 @@ class Course:
 
     def kept(self, name: str) -> Value:
         table = self.weft.catalog.tables.named(name)
-        found = told(log_of(self.weft.catalog, table))
+        found = result(log_of(self.weft.catalog, table))
         whole = [field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field for field in found.schema]
         value: Value = {}
         for given in found.cast(pa.schema(whole)).to_pylist():
@@ -234,7 +234,7 @@ def some(chance: random.Random, left: str, right: str) -> Query:
 LOOKED_UP = ReadBounds(loaded=-1)
 """However small a log is, what some keys ask of it is looked up in an arrangement.
 
-Without a ``MOST_SINCE`` what holds since an instant is told from the open rows and what was recorded since.
+Without ``MOST_SINCE``, the rows that hold since an instant come from the open rows and the later log rows.
 """
 
 

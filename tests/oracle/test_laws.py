@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from oracle.engines import DuckDb, Sqlite
 from oracle.fired import Fired
-from oracle.histories import Case, case, distinct_cases, telling
+from oracle.histories import Case, case, distinct_cases, informative_case
 from oracle.laws import ALWAYS, COSTLY, LAWS, Law, Trial, any_partition
 from oracle.shards import shards
 from oracle.spelling import Text
@@ -69,7 +69,7 @@ class Course:
         """Raises AssertionError where a law does not hold."""
         if self.left_out(Trial(given, self.sqlite)):
             return
-        found, reference = telling(self.sqlite, given)
+        found, reference = informative_case(self.sqlite, given)
         trial = Trial(found, self.sqlite)
         trial.reference = reference
         if _refused(lambda: trial.standing):
@@ -80,7 +80,7 @@ class Course:
             return
         for law in laws:
             trial.random.seed(found.salt)
-            _told(lambda law=law: self.held(law, trial), found, law)  # type: ignore[misc]
+            _check(lambda law=law: self.held(law, trial), found, law)  # type: ignore[misc]
         self.fired.note(trial)
         self.tried += 1
         self.answered += bool(reference.first())
@@ -123,7 +123,7 @@ def seldom() -> Iterator[Case]:
             yield case(random.Random(number), lambda _, text=text: Text(text, text))  # type: ignore[misc]
 
 
-def _told(law: Callable[[], None], found: Case, name: Law) -> None:
+def _check(law: Callable[[], None], found: Case, name: Law) -> None:
     try:
         law()
     except Exception as error:

@@ -124,7 +124,7 @@ def test_more_as_than_bs() -> None:
     assert counts(more, given) == [1, 1, 3, 3, 1, 0]
 
 
-def test_since1_counts_and_since2_tells_how_long() -> None:
+def test_since1_counts_and_since2_measures_the_time() -> None:
     p, q = Atom("p", ()), Atom("q", ())
     given = stream({"q": 2}, {"p": 1, "q": 2}, {"p": 3}, {"p": 2, "q": 1}, {"p": 1}, {})
     assert counts(Since(ALWAYS, p, q, "first"), given) == [0, 2, 2, 3, 3, 0]
@@ -229,7 +229,7 @@ def nest(chance: random.Random, atoms: int) -> tuple[TwoSorted, Formula]:
 
 def test_a_conjunctive_query_in_order_is_a_nest_of_diamonds() -> None:
     """Section 4.2, with ▽ before each inner ◇1: without it the order would not be strict."""
-    told, strict, apart = 0, 0, 0
+    changing, strict, apart = 0, 0, 0
     for number in range(150):
         chance = random.Random(f"nest {number}")
         two, formula = nest(chance, chance.randint(1, 3))
@@ -240,10 +240,10 @@ def test_a_conjunctive_query_in_order_is_a_nest_of_diamonds() -> None:
         given = Log((0, 1, 2, 3, 4), tuple(rows))
         wanted = [by_figure_1(two, free, given.until(t + 1)) for t in range(5)]
         assert evaluated(formula, given, "bag") == wanted, f"{two}\n{formula}\n{given}"
-        told += any(wanted)
+        changing += any(wanted)
         strict += without_previous(formula) != formula
         apart += evaluated(without_previous(formula), given, "bag") != wanted
-    assert told > 100
+    assert changing > 100
     assert apart > strict / 2 > 20
 
 

@@ -107,7 +107,7 @@ def text(chance: random.Random, drawn: Expressions) -> str:
 
 
 @pytest.mark.timeout(300)
-def test_what_is_accepted_is_computed() -> None:
+def test_accepted_texts_are_computed() -> None:
     rows, counts, seen, number = odd_rows(), Counter[str](), set[str](), 0
     while len(seen) < TEXTS:
         chance, number = random.Random(number), number + 1

@@ -87,7 +87,7 @@ def test_formulas_over_the_kept_history(semantics: str, formulas: int, times: in
         seen.add(formula)
         if all(counts[each] >= times for each in operators(formula)):
             continue
-        given, wanted = telling(formula, columns, semantics, chance)
+        given, wanted = informative_log(formula, columns, semantics, chance)
         ranges = partition(chance, len(given))
         found = answers(evaluated, columns, given, ranges, semantics)
         assert found == wanted, f"{two_sorted_text(formula)}\n{columns}\n{given}\n{ranges}"
@@ -100,7 +100,7 @@ def test_formulas_over_the_kept_history(semantics: str, formulas: int, times: in
     assert counts["that change"] >= 0.4 * counts["formulas"]
 
 
-def telling(
+def informative_log(
     formula: Formula, columns: tuple[Variable, ...], semantics: str, chance: random.Random
 ) -> tuple[Log, list[Counter[Row]]]:
     """A log along which the answers change, if one is soon found."""
@@ -137,7 +137,7 @@ def test_unions_of_conjunctive_queries_as_nests(
         seen.add(formula)
         if all(counts[each] >= times for each in operators(formula)):
             continue
-        given, wanted = telling(formula, columns, semantics, chance)
+        given, wanted = informative_log(formula, columns, semantics, chance)
         ranges = partition(chance, len(given))
         found = answers(plan.reading.formula, columns, given, ranges, semantics)
         assert found == wanted, f"{two_sorted_text(formula)}\n{plan.reading.formula}\n{given}\n{ranges}"

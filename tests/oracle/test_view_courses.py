@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from oracle.view_courses import SHARDS, TRIED, WORDS, Keeping, one_for_all, optimize, telling
+from oracle.view_courses import SHARDS, TRIED, WORDS, Keeping, informative_course, one_for_all, optimize
 from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
@@ -75,7 +75,7 @@ class Tried:
         place = self.folder / str(len(self.seen))
         place.mkdir()
         instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
-        courses = [telling(query, chance, instants) for _ in range(1 if alone else self.courses)]
+        courses = [informative_course(query, chance, instants) for _ in range(1 if alone else self.courses)]
         optimize(self.sql, wanted=query.text().count(" AS a") >= WIDE)
         try:
             keeping = Keeping(query, courses, place)

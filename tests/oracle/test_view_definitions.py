@@ -20,7 +20,7 @@ from oracle.derived import Standing
 from oracle.engines import Row, Sqlite
 from oracle.expressions import LAST, Columns, Kind
 from oracle.grammar import TABLES, Writer, by_kind
-from oracle.histories import COLUMNS, Case, History, history, telling
+from oracle.histories import COLUMNS, Case, History, history, informative_case
 from oracle.laws import Law, Trial, any_partition, from_now, later_tick, many_queries, stored_as_it_is, union_of_starts
 from oracle.shards import shards
 from oracle.spelling import Text, differs, folded, spelled
@@ -231,7 +231,7 @@ def tried(
     counts: Counter[str],
 ) -> None:
     cuts = tuple(sorted(chance.randint(0, LAST + 1) for _ in range(chance.choice([1, 2, 3]))))
-    found, reference = telling(engine, Case(viewed.query, ending(chance), cuts, number))
+    found, reference = informative_case(engine, Case(viewed.query, ending(chance), cuts, number))
     trial = OverViews(found, engine)
     trial.known = known
     trial.reference = reference

@@ -91,7 +91,7 @@ class Course:
         if relation is None:
             self.counts["beyond the limits"] += 1
             return
-        full, values = self.telling(query, chance, asked)
+        full, values = self.informative_history(query, chance, asked)
         for now, expected in values.items():
             self.home.load(recorded_at(now, full))
             found = self.home.value(relation, now)
@@ -102,7 +102,7 @@ class Course:
     def missing(self) -> list[str]:
         return [each for each in (*OPERATORS, *WORDS) if not self.counts[each]]
 
-    def telling(self, query: Query, chance: random.Random, asked: int) -> tuple[Recorded, dict[int, Value]]:
+    def informative_history(self, query: Query, chance: random.Random, asked: int) -> tuple[Recorded, dict[int, Value]]:
         """A history, and values at some instants, that say something, if such are soon found."""
         best: tuple[int, Recorded, dict[int, Value]] | None = None
         for _ in range(TRIES):

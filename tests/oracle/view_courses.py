@@ -71,7 +71,7 @@ COURSE = "course"
 """The column that says which course a row is of."""
 Held = dict[Row, set[int]]
 """Row -> the instants at which it holds, up to the one as of which that is known."""
-Told = list[tuple[Any, ...]]
+LogRows = list[tuple[Any, ...]]
 """Log rows: values, from, to, ts."""
 
 
@@ -89,9 +89,9 @@ class Course:
         }
         return State(now, tables, {name: (*columns, *[COURSE][: len(more)]) for name, columns in TABLES.items()})
 
-    def told(self, table: str, after: int, until: int) -> Told:
+    def log_rows(self, table: str, after: int, until: int) -> LogRows:
         """The log rows that were recorded in (after, until]."""
-        found: Told = []
+        found: LogRows = []
         for now in range(after + 1, until + 1):
             old = _periods(self.known[now - 1][table], now - 1) if now else {}
             new = _periods(self.known[now][table], now)
@@ -108,7 +108,7 @@ class Course:
         return gone, any(at - lasting.get(row, set()) for row, at in new.items())
 
 
-def telling(query: Query, chance: random.Random, instants: Sequence[int]) -> Course:
+def informative_course(query: Query, chance: random.Random, instants: Sequence[int]) -> Course:
     """A course along which a view changes, if such a one is soon found."""
     for _ in range(TRIES):
         found = course(chance)
@@ -285,7 +285,7 @@ class Keeping:
     def refresh(self, t: int, *, from_scratch: bool = False) -> None:
         """Maintains the view at t, or computes it from scratch."""
         for name, table in self.tables.items():
-            self._add(table, self._told(name, -1 if self.tau is None else self.tau, t))
+            self._add(table, self._log_rows(name, -1 if self.tau is None else self.tau, t))
         records = (*self.tables.values(), self.own)
         tables = {each.table_id: replace(each, last_ts=self.last.get(each.table_id)) for each in records}
         files = {key: tuple(self.files.get(key, ())) for key in tables}
@@ -303,34 +303,34 @@ class Keeping:
                 dated=False,
                 form=form,
             )
-        told = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
-        self._add(self.own, told)
-        for *key, end, _ in told:
+        log_rows = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
+        self._add(self.own, log_rows)
+        for *key, end, _ in log_rows:
             self.kept[tuple(key)] = end
             if end == key[-1]:
                 del self.kept[tuple(key)]
         self.tau = t
 
-    def _told(self, name: str, after: int, until: int) -> Told:
+    def _log_rows(self, name: str, after: int, until: int) -> LogRows:
         """The log rows of all courses."""
         return [
             (*row[:-3], *([number] if self.several else []), *row[-3:])
             for number, each in enumerate(self.courses)
-            for row in each.told(name, after, until)
+            for row in each.log_rows(name, after, until)
         ]
 
-    def _add(self, table: TableRecord, told: Told) -> None:
+    def _add(self, table: TableRecord, log_rows: LogRows) -> None:
         """A file of these log rows, with its statistics."""
-        if not told:
+        if not log_rows:
             return
         key, schema = table.table_id, stored_schema(table.stored)
         place = self.folder / f"{key}-{len(self.files.get(key, ()))}.parquet"
-        columns = zip(zip(*told, strict=True), schema, strict=True)
+        columns = zip(zip(*log_rows, strict=True), schema, strict=True)
         arrays = [pa.array(values, _plain(each.type)).cast(each.type) for values, each in columns]
         pq.write_table(pa.table(arrays, schema=schema), place)
-        instants = [row[-1] for row in told]
+        instants = [row[-1] for row in log_rows]
         least, greatest = {TS: min(instants)}, {TS: max(instants)}
-        file = DataFile(store_of(place), place.stat().st_size, len(told), least, greatest)
+        file = DataFile(store_of(place), place.stat().st_size, len(log_rows), least, greatest)
         self.files.setdefault(key, []).append(file)
         self.last[key] = max(instants)
 

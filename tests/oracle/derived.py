@@ -1,8 +1,8 @@
-"""The other side of the laws: what Weft derives, run branch by branch on an engine.
+"""The tested side of the laws: run Weft's derived branches on an engine, one after another.
 
-A query goes the way of an installed one: its stored form is what is run (``planning.form``), grouped as a tick groups
-it (``execution.groups``), over the news that a tick would read (``execution.windows``).  Only what reads files is not
-there: views over the engine's tables stand for it.
+A query takes the path of an installed query. Its stored form runs (``planning.form``), grouped as in a tick
+(``execution.groups``), over the new rows that a tick would read (``execution.windows``). Views over the engine's tables
+replace the readers of files.
 """
 
 from __future__ import annotations

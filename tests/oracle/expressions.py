@@ -1,4 +1,4 @@
-"""Random values and conditions: the part of the grammar that stands in select lists, ON and WHERE."""
+"""Random values and conditions: the part of the grammar for select lists, ON and WHERE."""
 
 from __future__ import annotations
 

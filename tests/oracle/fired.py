@@ -1,6 +1,9 @@
-"""Which operators and rules a run made fire: cases of ``at``, ``starts`` and ``ends`` that gave something, decisions of
-the late rules, ways to read a table, drivers that gave rows, constructs of SQL.  A rule that no text reaches is not
-tested, whatever the laws say."""
+"""Count the operators and rules that a run exercised.
+
+These are the cases of ``at``, ``starts`` and ``ends`` that returned rows, the decisions of the late rules, the access
+paths, the drivers that returned rows, and the constructs of SQL. A rule without a case is not tested, although the laws
+pass.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random histories, and whole cases: a query, a history in which it has something to say, a partition into ticks.
+"""Random histories, and whole cases: a query, a history over which its answer changes, and a partition into ticks.
 
-Time is a grid of microseconds: rows begin at 0 … LAST, so that every threshold and the instant after it is on the grid.
+Time is a grid of microseconds. Rows begin at 0 … LAST, so every threshold and the instant after it are on the grid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laws, each a function from a trial to nothing, or an AssertionError that tells the counterexample."""
+"""The laws. Each is a function of a trial that returns None, or raises an AssertionError with the counterexample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One formula's synopsis along logs cut into batches, as a home would take them in."""
+"""Run the synopsis of one formula over logs that are cut into batches, as a home does."""
 
 from __future__ import annotations
 

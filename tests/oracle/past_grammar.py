@@ -1,5 +1,6 @@
-"""Random formulas of past temporal logic, well typed and safe by construction: each is drawn for the variables
-that it is to have free, so that what it says of them never needs the other side of a conjunction.
+"""Random formulas of past temporal logic, well typed and safe by construction.
+
+Each formula is drawn for given free variables and binds all of them, so it needs no other conjunct to be safe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Trials of law 4: a random formula along a random log, cut into batches at random, on one engine or another.
+"""Trials of law 4: a random formula over a random log, cut into random batches, on one of the engines.
 
-What it answers is compared with the literal interpreter (``past_logic``), what it stores with what was announced.
+The answers are compared with the literal interpreter (``past_logic``), and the stored size with the announced bound.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Aggregates of values near the limits of their types, maintained along random histories, against a recomputation.
+"""Aggregates of values near the limits of their types, maintained over random histories, against a recomputation.
 
-A view that is maintained has to give what is computed again from the rows of each instant, also after a sum did not
-fit its type and fits again.  The recomputation is exact: Python's integers and fractions.
+A maintained view must equal a recomputation from the rows of each instant, also after a sum overflowed its type and
+fits again. The recomputation is exact: it uses Python's integers and fractions.
 """
 
 from __future__ import annotations

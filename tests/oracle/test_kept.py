@@ -1,4 +1,4 @@
-"""Cases that were wrong once, found by reading and by random texts: all laws, on SQLite."""
+"""Cases that failed before, found by review and by random texts: all laws, on SQLite."""
 
 from __future__ import annotations
 

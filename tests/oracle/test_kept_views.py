@@ -1,9 +1,9 @@
 """Law 3, end to end: views in a real home, over sources that are polled, against the paper's definitions.
 
-Each home keeps several random views, every one twice, eager and batched, and views over views.  Its sources are changed
-and polled, several at one instant, views are refreshed at random instants, and time passes.  After each step the
-periods of every view that was maintained are those of its definition taken literally (``view_terms``).  Some views are
-removed on the way, and auxiliary views with the last one that reads them.
+Each home has several random views, each eager and batched, and views over views. The sources change and are polled,
+several at one instant; views are refreshed at random instants; and time passes. After each step, the periods of every
+maintained view equal those of its definition, evaluated literally (``view_terms``). Some views are removed during the
+run, and each auxiliary view with its last reader.
 """
 
 from __future__ import annotations

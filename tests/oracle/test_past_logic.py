@@ -1,5 +1,6 @@
-"""The interpreter of past temporal logic is right before it judges anything: against the figures of the paper read one
-valuation at a time, and on the paper's own examples.
+"""Check the interpreter of past temporal logic, before other tests rely on it.
+
+It must agree with the figures of the paper, evaluated for one valuation at a time, and with the paper's examples.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The interpreter of past logic gives the verdicts that MonPoly's and DejaVu's authors publish (``monitor/``).
+"""The interpreter of past logic gives the verdicts that the authors of MonPoly and DejaVu publish (``monitor/``).
 
-Log and verdicts are read here, by a few lines; only the formula comes through Weft's parser.
+A few lines of this module read the logs and the verdicts. Only the formula is parsed by Weft.
 """
 
 from __future__ import annotations

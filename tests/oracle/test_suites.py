@@ -1,7 +1,7 @@
 """Laws 1 and 2 on the queries of TPC-H and Nexmark, without Spark.
 
-DuckDB runs both sides, as in ``test_analytic``: the reference evaluates the text at every instant at which rows arrive,
-and Weft's branches read the states that a tick would compute.  ``scenario/test_suites.py`` runs the queries on Spark.
+DuckDB runs both sides, as in ``test_analytic``. The reference evaluates the text at every instant at which rows arrive.
+Weft's branches read the states that a tick would compute. ``scenario/test_suites.py`` runs the queries on Spark.
 """
 
 from __future__ import annotations

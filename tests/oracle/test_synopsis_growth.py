@@ -1,4 +1,4 @@
-"""Synopses grow as announced: flat, logarithmic, linear; and docs/synopses.md shows what was measured."""
+"""Synopses grow as announced: not at all, logarithmically or linearly. docs/synopses.md shows the measured sizes."""
 
 from __future__ import annotations
 

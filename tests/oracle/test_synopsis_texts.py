@@ -1,6 +1,6 @@
-"""Random texts under ``--keep synopsis``: what is accepted at install is computed by a tick, whatever the values are.
+"""Random texts under ``--keep synopsis``: a tick computes every text that the installation accepts, for all values.
 
-The table has the extremes of each type (``odd_table``).  A tick's steps run here as they do in a home, over rows in
+The table has the extreme values of each type (``odd_table``). The steps of a tick run as in a home, over rows in
 memory: events, formula, answers.
 """
 

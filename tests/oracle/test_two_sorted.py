@@ -1,5 +1,7 @@
-"""2-FOL over the kept history, and unions of conjunctive queries as nests: random formulas, written as text and read
-again, along random logs cut into batches, against figure 1 of the paper read literally over every prefix.
+"""2-FOL over the stored history, and unions of conjunctive queries as nests, against Figure 1 of the paper.
+
+Random formulas are written as text and parsed again. They run over random logs that are cut into batches. Figure 1 is
+evaluated literally over every prefix.
 """
 
 from __future__ import annotations

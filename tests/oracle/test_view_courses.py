@@ -1,9 +1,9 @@
-"""Law 3 on DuckDB: random views kept along random courses of changes, refreshes and time, against the definitions.
+"""Law 3 on DuckDB: random views, maintained over random courses of changes, refreshes and time.
 
-A case is a view and a course of its tables, compared as soon as the view has its value and after each refresh.  What
-maintains it is what maintains a view of a home (``execution.temporal.computing``), over files of log rows.  Hypothesis
-draws the cases; ``make test-long`` ten times as many, of six times as many views, with a seed that it prints
-(WEFT_SEED repeats it).
+A case is a view and a course of its tables. The test compares the first value of the view, and the value after each
+refresh. The maintenance is that of a home (``execution.temporal.computing``), over files of log rows. Hypothesis draws
+the cases. ``make test-long`` runs ten times as many cases of six times as many views. It prints its seed, and WEFT_SEED
+repeats it.
 """
 
 from __future__ import annotations

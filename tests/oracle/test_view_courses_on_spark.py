@@ -1,8 +1,8 @@
-"""Law 3 on both engines: views kept along random courses, each refresh on DuckDB or on Spark, against the definitions.
+"""Law 3 on both engines: views that are maintained over random courses, each refresh on DuckDB or on Spark.
 
-A view goes from one engine to the other along its course.  Planning takes Spark a hundred times as long as DuckDB,
-whatever rows there are.  So views are kept along several courses at once, and long texts are left to
-``test_view_courses``.
+The engine of a view changes during its course. Spark takes a hundred times as long as DuckDB to plan the SQL, for any
+number of rows. Views are therefore maintained over several courses at once, and only ``test_view_courses`` runs long
+texts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Laws 1 and 2 of standing queries over views that depend on NOW, against the definitions written into the text.
 
-Views are random queries over tracked tables, and over views before them.  A query names them; the reference has each as
-``(SELECT DISTINCT * FROM (its text))``, with NOW = s at every instant s.  The views go the way of a home's: they are
-stored as they were bound, restored, and written into the query (``catalog.definitions``).
+Views are random queries over tracked tables and over earlier views. A query names them. In the reference, each view is
+``(SELECT DISTINCT * FROM (its text))``, with NOW = s at every instant s. The views are stored as bound, restored and
+inserted into the query, as in a home (``catalog.definitions``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The value of random views, as SQL on DuckDB, against the paper's definitions taken literally (``view_terms``).
+"""The value of random views, as SQL on DuckDB, against the paper's definitions, evaluated literally (``view_terms``).
 
-No two of the texts are alike but for constants.  Each is asked at a few instants of one history, chosen so that it has
-something to say; ``make test-long`` asks at every instant, with a seed that it prints (WEFT_SEED repeats it).
+The texts differ in more than constants. Each is evaluated at a few instants of one history in which its value changes.
+``make test-long`` evaluates every instant. It prints its seed, and WEFT_SEED repeats it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Texts of formulas: every one that is accepted steps without an error, and answers what it says literally.
+"""Texts of formulas: every accepted text is evaluated without an error, and has the answers of its literal meaning.
 
-The texts are drawn near the border of what is accepted (``written_formulas``).  ``make test-long`` draws more, with a
-seed that it prints (WEFT_SEED repeats it).
+The texts are close to the limits of what is accepted (``written_formulas``). ``make test-long`` draws more texts. It
+prints its seed, and WEFT_SEED repeats it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Random formulas of two sorts: each is drawn for the data variables that it is to have free, and may speak of any of
-the time points that are bound around it, and of NOW."""
+"""Random formulas with two sorts of variables.
+
+Each formula is drawn for given free data variables. It may use all time points that are bound around it, and NOW.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A view kept along random courses of its tables, by the maintenance that a home runs, over files of log rows.
+"""A view over random courses of its tables, maintained as in a home, over files of log rows.
 
-A course is what is known of the tables at each instant of the grid: rows that come, end and come again, several tables
-at one instant, and now and then a correction of the past.  Views are refreshed at some of the instants.
+A course is the known content of the tables at each instant of the grid: rows begin, end and begin again, in several
+tables at one instant, and the past is sometimes corrected. Views are refreshed at some of the instants.
 
-What a maintenance costs is planning its SQL.  So most views are asked for several courses at once: each table has one
-more column, ``course``, equated wherever rows meet (``apart``), and each course is compared for itself.
+The planning of the SQL takes most of the time of a maintenance. Most views are therefore maintained for several courses
+at once. Each table has one more column, ``course``, which joins compare (``apart``), and each course is checked alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random views: the objects of ``view_terms`` put together, and histories for them."""
+"""Random views, composed of the objects of ``view_terms``, and histories for them."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class DuckDb:
 
 
 class Sqlite:
-    """SQLite: every subquery is run as it stands, row by row; instants are plain integers."""
+    """SQLite: it runs every subquery as written, for each row. Instants are integers."""
 
     name = "sqlite"
     now = ":s"

@@ -174,7 +174,7 @@ class Writer(Expressions):
         return self.condition(2) if self.chance(30) else self.comparison()
 
     def half_join(self, scope: dict[str, Columns]) -> tuple[str, str]:
-        """LEFT SEMI or ANTI JOIN, and what it says as EXISTS; its range variable ends with it."""
+        """LEFT SEMI or ANTI JOIN, and the same as EXISTS. Its range variable is not visible outside."""
         before = dict(scope)
         source = self.source(scope)
         (alias,) = scope.keys() - before.keys()

@@ -85,8 +85,11 @@ def distinct_cases(start: int, count: int, draw: Callable[[random.Random], Text]
 
 
 def informative_case(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
-    """The case over a history in which the answer changes after it was there, or is there at all, if one is soon found;
-    with the reference, whose tables ``engine`` then holds."""
+    """Return the case over a history in which the answer loses a row, and the reference.
+
+    If none of ``tries`` histories is one, return a case whose answer has a row, or else any.  ``engine`` then has the
+    tables of the reference.
+    """
     best: tuple[int, History, Reference] | None = None
     chance = random.Random(found.salt)
     for attempt in range(tries):

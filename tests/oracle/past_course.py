@@ -76,6 +76,6 @@ def along_together(
 
 
 def contents(state: State) -> dict[Stored, Counter[Row]]:
-    """What a state holds, whatever the order of its rows."""
+    """The rows of a state, in a fixed order."""
     rows = {stored: list(zip(*table.to_pydict().values(), strict=True)) for stored, table in state.relations.items()}
     return {stored: Counter(each) for stored, each in rows.items() if each}

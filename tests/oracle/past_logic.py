@@ -178,7 +178,7 @@ class Meaning:
         raise AssertionError(formula)
 
     def defined(self, definition: Definition, arguments: tuple[Term, ...], tp: int) -> Answers:
-        """A relation is its body, in which it is asked for at earlier time points only."""
+        """A relation equals its body, which refers to the relation at earlier time points only."""
         rows = Counter[Row]()
         for substitution, count in self.at(definition.body, tp).items():
             given = dict(substitution)

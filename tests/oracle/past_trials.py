@@ -28,15 +28,15 @@ from weft.execution.synopsis.batch import State
 TRIES = 6
 STATES = 9
 LINEAR = 0.4
-"""How many of the formulas may have fixpoints that double what they count."""
+"""The share of formulas whose fixpoints may have counts that double."""
 SEMANTICS = ("set", "set", "set", "bag", "bag", "minmax")
 Ranges: TypeAlias = Sequence[tuple[int, int]]
-"""Of time points, one after another."""
+"""Ranges of successive time points."""
 
 
 @contextmanager
 def on_duckdb() -> Iterator[Engine]:
-    """The DuckDB of this process, which reads the SQL as it stands: what is planned is tiny."""
+    """The DuckDB of this process. It does not optimize the SQL, because the tables are tiny."""
     with duckdb_engine(1) as engine:
         engine.connection.execute("PRAGMA disable_optimizer")
         yield engine
@@ -44,7 +44,7 @@ def on_duckdb() -> Iterator[Engine]:
 
 @dataclass
 class Trials:
-    """Tries formulas one after another on an engine, and counts what they are like.
+    """Try formulas on an engine, and count their properties.
 
     Each is taken along some ``logs``, each log by some ``partitions``.
     """
@@ -141,7 +141,7 @@ def case(number: int) -> tuple[Formula, str, random.Random]:
 
 
 def distinct_cases() -> Iterator[tuple[int, Formula]]:
-    """Numbers of cases and their formulas, no two of which are the same when constants are left out."""
+    """Yield the numbers of cases and their formulas, which differ in more than constants."""
     seen: set[str] = set()
     for number in count():
         formula, _, _ = case(number)

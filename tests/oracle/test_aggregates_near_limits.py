@@ -56,7 +56,7 @@ def _planned_sooner() -> Iterator[None]:
 
 @dataclass
 class View:
-    """A view over t (k, g, x), and what it is by recomputation."""
+    """A view over t (k, g, x), and its recomputation."""
 
     type: str
     measures: Sequence[str]
@@ -174,7 +174,7 @@ def drawn(type: str, chance: random.Random) -> View:
 
 
 def along(view: View, chance: random.Random, folder: Path) -> Counter[str]:
-    """Compares the view at a few instants of a course; counts what it was like."""
+    """Compare the view at a few instants of a course, and count its properties."""
     kept = Maintained(None, [course(view.type, chance)], folder, view=view)  # type: ignore[arg-type]
     counts: Counter[str] = Counter()
     for t in [*sorted(chance.sample(range(LAST), 2)), LAST]:

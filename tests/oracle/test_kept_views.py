@@ -50,7 +50,7 @@ HOMES = 3
 VIEWS = 2
 STEPS = 5
 LONGEST = 220
-"""Longer texts, of which some take a thousand steps, are left to ``make test-long``."""
+"""Only ``make test-long`` runs longer texts, because some take a thousand steps."""
 LONG = 60
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 

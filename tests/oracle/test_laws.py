@@ -54,7 +54,7 @@ HISTORIES = 12
 
 
 class Course:
-    """Tries cases one after another and counts what they are like."""
+    """Try cases, and count their properties."""
 
     def __init__(self, every_large: int = 1) -> None:
         """Of the large texts it tries every ``every_large``-th."""

@@ -51,13 +51,13 @@ def batch(first: int, states: Sequence[str]) -> StateBatch:
 
 
 def stored(text: str, semantics: Semantics, prefixes: Sequence[Sequence[str]]) -> list[State]:
-    """What is stored after each of some prefixes."""
+    """The stored relations after each of some prefixes."""
     plan = synopsis(formula(text), semantics)
     return [evaluate(plan, EMPTY, batch(0, states))[0] for states in prefixes]
 
 
 def contents(state: State) -> str:
-    """What is stored but for the number and the time of the last time point."""
+    """The stored relations without the number and the time of the last time point."""
     return repr(sorted((repr(each), rows.to_pydict()) for each, rows in state.relations.items()))
 
 

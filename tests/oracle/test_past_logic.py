@@ -147,7 +147,10 @@ def test_since_as_a_fixpoint_is_since() -> None:
 
 
 def test_the_diamonds_of_example_47_and_its_mistake() -> None:
-    """◇1 counts all, ◇2 tells how far the last one is; (¬Q) since2 Q, said to find the earliest, is never true."""
+    """◇1 counts all, and ◇2 gives the distance of the last one.
+
+    (¬Q) since2 Q, proposed for the earliest, is never true.
+    """
     given = stream({}, {"q": 2}, {}, {"q": 1}, {}, {})
     assert counts(Once(ALWAYS, Q, "first"), given) == [0, 2, 2, 3, 3, 3]
     assert counts(Once(ALWAYS, Q, "second"), given) == [0, 1, 2, 1, 2, 3]

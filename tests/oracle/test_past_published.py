@@ -38,7 +38,7 @@ def cases(data: Path) -> list[dict[str, Any]]:
 
 
 def typed(text: str, type: str) -> Value:
-    """A value as it stands in a log or a verdict."""
+    """A value as written in a log or a verdict."""
     text = text.strip()
     if type == "STRING":
         return text[1:-1] if text.startswith('"') else text

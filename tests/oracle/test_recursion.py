@@ -52,7 +52,7 @@ def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None
 
 
 def continuing(chance: random.Random) -> Case:
-    """A recursion of which a tick continues the stored rows, and four ticks."""
+    """A recursion whose stored rows a tick continues, and four ticks."""
     while True:
         found = case(chance, recursive_query)
         standing = Standing.of(found.text.spark, schemas(found.history))

@@ -72,7 +72,7 @@ class Suite:
         self.local, self.timeline = Local(tables), Timeline(tables)
 
     def delivered(self, text: str) -> dict[Row, int]:
-        """What the ticks deliver, each at the end of a batch."""
+        """The answers of the ticks, each at the end of a batch."""
         standing, found, tau = Standing.of(text, self.schemas), list[Pair](), None
         for share in self.shares[1:]:
             t = self.data.instant(share) + 1 - GRID

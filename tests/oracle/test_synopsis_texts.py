@@ -67,7 +67,7 @@ class InMemory(News):
 
 
 def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | None]]]:
-    """What a tick answers: the instant of each row of the answer, and its values as they are stored."""
+    """The answers of a tick: the instant of each row, and its values in the stored form."""
     odd = SimpleNamespace(table_id=1, schema=TABLES["odd"])
     news = InMemory(store_of("/"), [odd], None, None, FIRST + len(rows), rows=rows)  # type: ignore[list-item]
     stamps = rows.column("ts")

@@ -124,7 +124,7 @@ def changes(found: list[Counter[Row]]) -> bool:
 def test_unions_of_conjunctive_queries_as_nests(
     semantics: str, formulas: int, times: int, record_property: Any
 ) -> None:
-    """Law 4 of the nests, the announced sizes of which do not grow with what is read; and the same on the history."""
+    """Law 4 for nests, whose announced sizes do not grow with the log, and the same over the history."""
     counts, seen, number = Counter[str](), set[Formula](), 0
     while len(seen) < formulas:
         chance, number = random.Random(f"nests {semantics} {number}"), number + 1

@@ -49,7 +49,7 @@ SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32)
 
 
 class Tried:
-    """The cases of one shard, and what they are like."""
+    """The cases of one shard, and their properties."""
 
     def __init__(self, shard: int, folder: Path, sql: TemporalSql, longest: int = LONGEST) -> None:
         self.shard, self.folder, self.sql, self.longest = shard, folder, sql, longest

@@ -130,9 +130,10 @@ class Added:
 
 
 def added(viewed: Viewed) -> Added:
-    """What a home has after the views were added; raises SqlError.
+    """Return the tables of a home after the views were added.
 
-    A view without NOW is read by its definition, too: it has no kept periods here, and they are the same by law 5.
+    Raise SqlError. Views without NOW are also read by their definitions, because they have no stored periods here. By
+    law 5, both are the same.
     """
     known, views, depending = tables(), [], set[str]()
     for number, (name, text) in enumerate(viewed.views.items(), len(TABLES) + 1):
@@ -177,7 +178,7 @@ def ending(chance: random.Random) -> History:
 
 
 def distinct() -> Iterator[tuple[Viewed, random.Random]]:
-    """Queries over views of which at least one depends on NOW, no two alike but for constants and aliases."""
+    """Queries over views, at least one of which depends on NOW. They differ in more than constants and aliases."""
     seen: set[str] = set()
     for number in range(10 * TEXTS):
         chance = random.Random(number)

@@ -80,7 +80,7 @@ def compiled(home: Histories, text: str) -> Temporal | None:
 
 
 class Course:
-    """Tries views one after another and counts what they are like."""
+    """Try views, and count their properties."""
 
     def __init__(self) -> None:
         self.home = tables()
@@ -167,7 +167,7 @@ ASKED_AGAIN = {
     "either, twice": (Joined("OR", (NEVER, LATER)), Joined("OR", (LONG_ENOUGH, CONTAINED))),
     "both in an alternative": (Joined("OR", (Joined("AND", (LONG_ENOUGH, LATER)), CONTAINED)), NEVER),
 }
-"""A row's own periods, asked for after another condition has taken instants from it: few random texts do so."""
+"""A condition on a row's periods after another condition has removed instants, which few random texts have."""
 
 
 @pytest.mark.parametrize("name", ASKED_AGAIN)

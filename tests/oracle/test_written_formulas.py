@@ -49,7 +49,7 @@ def found_answers(read: ParsedFormula, given: Log, chance: random.Random, semant
 
 
 def tried(text: str, chance: random.Random, logs: int = 1, states: int = 5) -> Counter[str]:
-    """Compares a formula's answers with what it says, if it is accepted; counts what happened."""
+    """Compare the answers of an accepted formula with its literal meaning, and count the outcomes."""
     try:
         read = reading(text, KNOWN)
     except FormulaError:

@@ -210,7 +210,7 @@ def _with_test(found: Formula, drawn: Formula) -> Formula:
 
 
 def operators(formula: Formula) -> Iterator[str]:
-    """What a formula has, with what tells the rules of its evaluation apart."""
+    """The operators of a formula, with the properties that select their rules."""
     for part in subformulas(formula):
         name = type(part).__name__
         match part:

@@ -34,7 +34,7 @@ from weft.algebra.formula import (
 )
 
 MOST = 130
-"""More than any count or sum that the drawn cases come to."""
+"""A number above every count and sum in the drawn cases."""
 Valuation = Mapping[Variable, Value]
 
 

@@ -77,7 +77,7 @@ LogRows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Course:
-    """By instant, what is known of each table then; how many corrections there were."""
+    """The known content of each table by instant, and the number of corrections."""
 
     known: Sequence[Mapping[str, Held]]
     corrections: int
@@ -253,7 +253,7 @@ class Keeping:
     files: dict[int, list[DataFile]] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     kept: dict[tuple[Any, ...], int | None] = field(default_factory=dict)
-    """By row and first instant, the end of each period that the view's log tells of."""
+    """The end of each period in the view's log, by row and first instant."""
 
     def __post_init__(self) -> None:
         self.several = len(self.courses) > 1
@@ -265,7 +265,7 @@ class Keeping:
         self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def expected(self, number: int, t: int) -> Value:
-        """By the definitions, what the view is at t in one course."""
+        """The value of the view at t in one course, by the definitions."""
         state = self.courses[number].state(t, (number,) if self.several else ())
         found = state.temporal(self.asked)
         return {row: periods(at, t) for row, at in found.items() if not self.several or row[self._place] == number}
@@ -275,7 +275,7 @@ class Keeping:
         return self.asked.names.index(COURSE)
 
     def value(self, number: int) -> Value:
-        """What the view's log tells of one course."""
+        """The content of the view's log for one course."""
         found: Value = {}
         for (*row, start), end in sorted(self.kept.items(), key=lambda period: period[0][-1]):
             if not self.several or row[self._place] == number:
@@ -335,7 +335,7 @@ class Keeping:
         self.last[key] = max(instants)
 
     def ran(self, after: int, t: int) -> set[str]:
-        """The equations that a maintenance goes by, and the rules by which terms were dropped."""
+        """The equations of a maintenance, and the rules by which terms were dropped."""
         plan, kinds, changed = self.view_plan.plan, set[Kind](), []
         for table in self.view_plan.tables:
             found = [each.changes(table.name, after, t) for each in self.courses]

@@ -19,7 +19,7 @@ from typing import Any, Final
 Row = tuple[Any, ...]
 Relation = dict[Row, frozenset[int]]
 Around = Mapping[str, "tuple[Mapping[str, Any], frozenset[int]]"]
-"""Alias -> the tuple that it stands for: its row by columns, and its instants."""
+"""Maps an alias to its tuple: the row by columns, and the instants."""
 
 COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": lambda a, b: a == b,
@@ -33,7 +33,7 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass
 class State:
-    """The tables at t_now: what is recorded of them, and the columns' names."""
+    """The tables at t_now: their recorded rows, and the names of the columns."""
 
     now: int
     tables: Mapping[str, Relation]
@@ -415,7 +415,7 @@ MEASURES: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
     "STDDEV_POP": lambda given: root(variance(given, len(given))),
     "STDDEV_SAMP": lambda given: root(variance(given, len(given) - 1)),
 }
-"""The meaning of aggregates over values in ascending order, of which there is at least one."""
+"""The meaning of aggregates over one or more values in ascending order."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class _Relation:
 
 @dataclass
 class Literally:
-    """What a written formula says along a log."""
+    """The literal meaning of a written formula over a log."""
 
     log: Log
     known: dict[tuple[int, int, tuple[tuple[str, int], ...], int], bool] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Loading(OpenHome):
 class Loaded:
     """What a load left: its summary, or the message of its refusal, and the contents of the home."""
 
-    told: Summary | str
+    result: Summary | str
     rows: list[str]
     quarantine: list[tuple[object, ...]]
 
@@ -55,19 +55,19 @@ def load(to: Loading, *items: str, by: str = "driver", keys: Sequence[str] = (),
         if by == "executors":
             patch.setattr(choosing, "BOUNDS", choosing.NOTHING)
         try:
-            told: Summary | str = ingest_file(to, items, "t", keys=keys, timing=timing)
+            result: Summary | str = ingest_file(to, items, "t", keys=keys, timing=timing)
         except WeftError as error:
             return Loaded(error.message, *contents(to))
-    assert isinstance(told, Summary)
-    note = next((each for each in told.notes if each.startswith("This load ran on ")), "")
-    assert told.already_loaded or note.startswith("This load ran on Spark: the files have ") == (by == "executors")
-    return Loaded(replace(told, notes=tuple(each for each in told.notes if each != note)), *contents(to))
+    assert isinstance(result, Summary)
+    note = next((each for each in result.notes if each.startswith("This load ran on ")), "")
+    assert result.already_loaded or note.startswith("This load ran on Spark: the files have ") == (by == "executors")
+    return Loaded(replace(result, notes=tuple(each for each in result.notes if each != note)), *contents(to))
 
 
 def require_same_dirty_loads(driver: Sequence[Loaded], executors: Sequence[Loaded]) -> None:
     """Both have loaded two new inputs with dirt, and then inputs that were loaded before."""
     assert driver == executors
-    counts = [each.told for each in driver if isinstance(each.told, Summary)]
+    counts = [each.result for each in driver if isinstance(each.result, Summary)]
     assert len(counts) == 3 and counts[2].already_loaded
     assert min(counts[0].stored, counts[0].quarantined, counts[1].stored, counts[1].quarantined, counts[1].late) > 0
 

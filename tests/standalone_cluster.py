@@ -58,15 +58,15 @@ class Cluster:
 
     def sessions(self) -> int:
         """Return how many Spark sessions the master has seen."""
-        state = self._told()
+        state = self._state()
         return len(state["activeapps"]) + len(state["completedapps"])
 
     def _alive(self) -> int:
         with suppress(OSError):
-            return sum(each["state"] == "ALIVE" for each in self._told()["workers"])
+            return sum(each["state"] == "ALIVE" for each in self._state()["workers"])
         return -1
 
-    def _told(self) -> dict[str, list[dict[str, Any]]]:
+    def _state(self) -> dict[str, list[dict[str, Any]]]:
         with urllib.request.urlopen(self.state, timeout=5) as reply:
             state: dict[str, list[dict[str, Any]]] = json.load(reply)
         return state

@@ -264,9 +264,9 @@ SECTIONS: Final[dict[str, Constructs]] = {
 }
 
 
-def told(error: WeftError) -> str:
+def refusal_text(error: WeftError) -> str:
     """The reasons of a refusal and what to write, in one line."""
-    parts = [told(each) for each in error.reasons] or [error.message, *([error.hint] if error.hint else [])]
+    parts = [refusal_text(each) for each in error.reasons] or [error.message, *([error.hint] if error.hint else [])]
     text = " ".join(f"{part.rstrip('.')}." for part in dict.fromkeys(parts))
     return re.sub(r" The functions are [^.]*\.", "", text)  # SQL's page lists them
 
@@ -276,7 +276,7 @@ def verdict(text: str) -> str:
     try:
         plan(text, TABLES)
     except SqlError as refused:
-        return "refused: " + " ".join(told(refused).split())
+        return "refused: " + " ".join(refusal_text(refused).split())
     return "stands"
 
 

@@ -84,10 +84,10 @@ def test_the_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pyte
             code = list(block.lines)
             while code and code[-1].startswith("# "):
                 code.pop()
-            told = io.StringIO()
-            with contextlib.redirect_stdout(told):
+            result = io.StringIO()
+            with contextlib.redirect_stdout(result):
                 exec(compile("\n".join(code), "python.md", "exec"), names)
-            new = [*code, *("# " + line for line in told.getvalue().splitlines())]
+            new = [*code, *("# " + line for line in result.getvalue().splitlines())]
             changes.append((block.begin, list(block.lines), new))
     for begin, old, new in reversed(changes):
         assert bless or new == old, "run `make bless`, and read the difference"

@@ -81,9 +81,9 @@ def test_every_command_is_in_the_contents() -> None:
 
 def test_no_option_is_there_that_the_command_does_not_have() -> None:
     rows = [(path, line) for path in COMMANDS for line in _section_of(path).splitlines() if line.startswith("| `-")]
-    told = [(path, name) for path, row in rows for name in re.findall(r"`(--?[\w-]+)", row.split("|")[1])]
-    assert told
-    assert not [(path, name) for path, name in told if name not in _options(COMMANDS[path])]
+    result = [(path, name) for path, row in rows for name in re.findall(r"`(--?[\w-]+)", row.split("|")[1])]
+    assert result
+    assert not [(path, name) for path, name in result if name not in _options(COMMANDS[path])]
 
 
 def test_the_options_of_all_commands_are_there() -> None:
@@ -124,14 +124,14 @@ def test_every_stage_is_there() -> None:
 
 def test_every_function_is_there_and_no_other() -> None:
     section = _section(SQL_PAGE, "Functions")
-    told = {name for line in section.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)\(", line)}
-    assert told == {name.upper() for name in FUNCTIONS}
+    result = {name for line in section.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)\(", line)}
+    assert result == {name.upper() for name in FUNCTIONS}
 
 
 @pytest.mark.parametrize(
     "text", [each.strip() for block in blocks(SQL_PAGE) if block.language == "sql" for each in block.text.split(";")]
 )
-def test_what_is_said_to_be_taken_is_taken(text: str) -> None:
+def test_the_texts_listed_as_accepted_are_accepted(text: str) -> None:
     assert plan(text, {**TABLES, "staff": STAFF}).branches
 
 
@@ -139,7 +139,7 @@ OUTSIDE = re.findall(r"^\| `{1,2}(.+?) ?`{1,2} \|", _section(SQL_PAGE, "What is 
 
 
 @pytest.mark.parametrize("text", OUTSIDE)
-def test_what_is_said_to_be_refused_is_refused(text: str) -> None:
+def test_the_texts_listed_as_refused_are_refused(text: str) -> None:
     with pytest.raises(SqlError):
         plan(text, TABLES)
 

@@ -87,8 +87,8 @@ def terminal(
         write_week(tmp_path / "demo-home" / "news", week, found, numbers)
 
     def captured() -> str:
-        told = capsys.readouterr()
-        return told.out + told.err
+        report = capsys.readouterr()
+        return report.out + report.err
 
     def typed(command: str) -> str:
         if master is None:
@@ -139,10 +139,10 @@ def _snippet(lines: tuple[str, ...]) -> list[str]:
     code = list(lines)
     while code and code[-1].startswith("# "):
         code.pop()
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    report = io.StringIO()
+    with contextlib.redirect_stdout(report):
         exec(compile("\n".join(code), "snippet", "exec"), {"__name__": "snippet"})
-    return [*code, *("# " + line for line in told.getvalue().splitlines())]
+    return [*code, *("# " + line for line in report.getvalue().splitlines())]
 
 
 def test_every_command_of_a_console_has_its_prompt() -> None:

@@ -38,7 +38,7 @@ def test_views_are_taken_and_have_a_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused(text: str) -> None:
+def test_refused_texts(text: str) -> None:
     with pytest.raises(SqlError) as refused:
         sequenced(bind_view(text, TABLES))
     assert refused.value.where or refused.value.hint
@@ -50,7 +50,7 @@ def test_what_views_alone_have_is_no_part_of_a_query(text: str) -> None:
         bind(text, TABLES)
 
 
-def test_one_page_tells_in_a_table_how_a_view_is_read_and_the_other_leads_there() -> None:
+def test_one_page_has_a_table_of_how_a_view_is_read_and_the_other_links_to_it() -> None:
     other = (ROOT / "docs" / "reference" / "sql.md").read_text()
     assert [page.count("\n| the view has ") for page in (PAGE, other)] == [1, 0]
     assert "(views.md#a-view-in-a-standing-query)" in other

@@ -75,7 +75,7 @@ def test_what_explain_says(path: Path, bless: bool) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem != "refused"], ids=lambda path: path.stem)
-def test_what_is_shown_first_is_short(path: Path) -> None:
+def test_the_short_form_is_short(path: Path) -> None:
     for _, text in queries(path):
         lines = brief(explain(plan(text, TABLES)))
         assert len(lines) <= 13 and max(map(len, lines)) <= 160, text

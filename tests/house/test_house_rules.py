@@ -81,7 +81,7 @@ def _unexplained(path: Path) -> Iterator[str]:
             yield f"{node.name} has no docstring"
 
 
-def test_what_is_public_is_explained() -> None:
+def test_public_objects_have_docstrings() -> None:
     _check(_unexplained)
 
 

@@ -136,9 +136,11 @@ class Prepared(DuckDb):
         return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
 
 
-def telling(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference | None]:
-    """As ``histories.telling``, over some of the engine's worlds.  One without an answer at PROBED counts as one
-    without answers; where none has answers, there is no reference yet."""
+def informative_case(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference | None]:
+    """As ``histories.informative_case``, over some of the engine's worlds.
+
+    A case without an answer at PROBED counts as one without answers.  If no world has answers, there is no reference yet.
+    """
     text, best = over_views(found.text.plain, engine), None
     numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Adds up what all shards of the oracle made fire, prints it at the end, and fails a run that left a rule untried."""
+"""Add up the rules that all shards of the oracle ran, print the counts, and fail a run in which a rule has no case."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The other side of the laws: what Weft derives, run branch by branch on an engine.
+"""The tested side of the laws: run Weft's derived branches on an engine, one after another.
 
-A query goes the way of an installed one: its stored form is what is run (``planning.form``), grouped as a tick groups
-it (``execution.groups``), over the news that a tick would read (``execution.windows``).  Only what reads files is not
-there: views over the engine's tables stand for it.
+A query takes the path of an installed query. Its stored form runs (``planning.form``), grouped as in a tick
+(``execution.groups``), over the new rows that a tick would read (``execution.windows``). Views over the engine's tables
+replace the readers of files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Delivered = dict[Row, int]
 Pair = tuple[Row, int, int]
 """A row, its instant, the branch that gave it."""
 EXTRA = ("FALSE", "TRUE", "n = 1", "x IS NULL", "k = 0")
-"""What the views of access paths hold beyond what they must: nothing, everything, something."""
+"""The further rows in the views of access paths: none, all, or some."""
 DEEPEST = 20
 """The most steps of a recursion."""
 START = GRID
@@ -74,7 +74,7 @@ def schemas(history: History) -> dict[str, TableSchema]:
 
 @dataclass(frozen=True)
 class Standing:
-    """An installed query: what was compiled, what is kept of it, and what that reads back as."""
+    """An installed query: the compiled plan, its stored form, and the plan that is read back."""
 
     compiled: Plan
     form: StoredForm
@@ -168,7 +168,7 @@ def definitions(
 
 
 def _ordered(paths: Iterable[Access]) -> list[Access]:
-    """Each path after what it looks up through."""
+    """Return the paths, each after the path whose keys it looks up."""
     found: dict[Access, None] = {}
 
     def visit(path: Access) -> None:
@@ -294,7 +294,7 @@ class StateTables:
         return name
 
     def _recursion(self, name: str, state: StateSchema) -> str:
-        """The rounds of a recursion, over tables that stand for the views of its inputs."""
+        """The rounds of a recursion, over tables in place of the views of its inputs."""
         plan_ = recursion_plan(state)
         self._inputs(plan_, tables_read((*plan_.first, *plan_.steps)), {})
         found = fixpoint(Rounds(self.engine), plan_, DEEPEST)
@@ -372,7 +372,7 @@ class Rounds:
         return self.engine.table(name, sql) > 0
 
     def view(self, name: str, sql: str) -> None:
-        """Replaces a table that stands for a view."""
+        """Replace a table that is used in place of a view."""
         self.engine.table(name, sql)
 
     def rows(self, sql: str) -> pa.Table:
@@ -381,7 +381,7 @@ class Rounds:
 
 
 def run(engine: Engine, text: str) -> list[Pair]:
-    """What a statement of ``united`` gives."""
+    """The rows of a statement of ``united``."""
     return [(row[:-2], row[-2], row[-1]) for row in engine.run(text)]
 
 

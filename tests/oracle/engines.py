@@ -1,8 +1,8 @@
-"""The two engines on which both sides of a law run: DuckDB, and SQLite as the arbiter where DuckDB is wrong itself.
+"""The two engines that run both sides of a law: DuckDB, and SQLite to decide where DuckDB itself is wrong.
 
-SQL text comes in the dialect that Weft renders and users write (Spark's).  Only the few spellings that occur in the
-grammar's class are turned, by replacement: that keeps the reference free of any parser that Weft itself uses.  Rows
-come back with instants as microseconds on the grid.
+SQL text is in the dialect that Weft renders and users write (Spark's). Only the few spellings that the grammar uses are
+translated, by text replacement, so the reference needs no parser that Weft uses. Instants in rows are microseconds on
+the grid.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class DuckDb:
 
 
 class Sqlite:
-    """SQLite: every subquery is run as it stands, row by row; instants are plain integers."""
+    """SQLite: it runs every subquery as written, for each row. Instants are integers."""
 
     name = "sqlite"
     now = ":s"

@@ -1,4 +1,4 @@
-"""Random values and conditions: the part of the grammar that stands in select lists, ON and WHERE."""
+"""Random values and conditions: the part of the grammar for select lists, ON and WHERE."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAST = 9
 LIKES: Final = ("'a%'", "'%b'", "'%a%'", "'_'", "'a'", "'%'", "'a_'", "''")
 Kind: TypeAlias = Literal["integer", "string", "instant", "flag"]
 Columns: TypeAlias = Mapping[Kind, Sequence[str]]
-"""The columns of a range variable by what they hold."""
+"""The columns of a range variable by their kind."""
 T = TypeVar("T")
 
 
@@ -143,7 +143,7 @@ class Expressions:
         return self.pick([*([flag, f"{flag} = TRUE"] if flag else []), f"({a} < {b}) IS NOT NULL", "TRUE", "NULL"])
 
     def listed(self, kind: Kind) -> str:
-        """What IN compares with: constants only, or whatever there is."""
+        """The list of IN: constants only, or all expressions."""
         if self.chance(50):
             return ", ".join(self.constant(kind) for _ in range(self.pick([1, 2, 3])))
         return f"{self.value(kind)}, {self.value(kind)}{self.pick(['', ', NULL'])}"

@@ -1,6 +1,9 @@
-"""Which operators and rules a run made fire: cases of ``at``, ``starts`` and ``ends`` that gave something, decisions of
-the late rules, ways to read a table, drivers that gave rows, constructs of SQL.  A rule that no text reaches is not
-tested, whatever the laws say."""
+"""Count the operators and rules that a run exercised.
+
+These are the cases of ``at``, ``starts`` and ``ends`` that returned rows, the decisions of the late rules, the access
+paths, the drivers that returned rows, and the constructs of SQL. A rule without a case is not tested, although the laws
+pass.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from weft.derivation import canonical, localize, merge, monotone, normalize, sim
 from weft.derivation.replay import at, ends, starts
 
 Label = Callable[[tuple[Any, ...], Any], "str | None"]
-"""What a call with these arguments and this result counts as."""
+"""Return the names under which a call with these arguments and this result is counted."""
 
 OPERATORS: Final = tuple(
     getattr(relation, name)
@@ -165,7 +168,7 @@ class Fired:
         return counted
 
     def note(self, trial: Trial) -> None:
-        """Counts what a trial's plan is like, and which of its branches gave rows."""
+        """Count the properties of a trial's plan, and the branches that returned rows."""
         shape = trial.standing.shape
         found = {name for name, pattern in CONSTRUCTS.items() if re.search(pattern, trial.case.text.spark)}
         found |= set(nested(trial.case.text.spark))

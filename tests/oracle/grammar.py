@@ -1,11 +1,11 @@
 """Random queries of the language: FROM with derived tables, VALUES and joins, WITH, set operations, subqueries.
 
-The texts mean the same to Weft (Spark's dialect), DuckDB and SQLite (``spelling`` writes two texts where one would not
-be read by all).  Left out, since the three differ there and the laws have nothing to say about it: division and % (by
-zero), CONCAT and || (DuckDB's CONCAT skips NULL), LIKE with escapes, ILIKE, regular expressions, casts, floating
-point, dates and the parts of dates, integer overflow, GREATEST and LEAST (SQLite's are NULL where one argument is).
+The texts have the same meaning for Weft (Spark's dialect), DuckDB and SQLite. ``spelling`` writes two texts if no text
+is valid for all three. The grammar omits constructs in which the three differ: division and % by zero, CONCAT and ||
+(DuckDB's CONCAT skips NULL), LIKE with escapes, ILIKE, regular expressions, casts, floating point, dates and parts of
+dates, integer overflow, GREATEST and LEAST (NULL in SQLite if one argument is NULL).
 
-Every choice is asked of one ``random.Random``: a plain one, or one of Hypothesis, which then finds a smaller case.
+One ``random.Random`` makes every choice. If it comes from Hypothesis, Hypothesis finds a smaller failing case.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Writer(Expressions):
         return self.condition(2) if self.chance(30) else self.comparison()
 
     def half_join(self, scope: dict[str, Columns]) -> tuple[str, str]:
-        """LEFT SEMI or ANTI JOIN, and what it says as EXISTS; its range variable ends with it."""
+        """LEFT SEMI or ANTI JOIN, and the same as EXISTS. Its range variable is not visible outside."""
         before = dict(scope)
         source = self.source(scope)
         (alias,) = scope.keys() - before.keys()

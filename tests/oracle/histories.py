@@ -1,6 +1,6 @@
-"""Random histories, and whole cases: a query, a history in which it has something to say, a partition into ticks.
+"""Random histories, and whole cases: a query, a history over which its answer changes, and a partition into ticks.
 
-Time is a grid of microseconds: rows begin at 0 … LAST, so that every threshold and the instant after it is on the grid.
+Time is a grid of microseconds. Rows begin at 0 … LAST, so every threshold and the instant after it are on the grid.
 """
 
 from __future__ import annotations
@@ -84,9 +84,12 @@ def distinct_cases(start: int, count: int, draw: Callable[[random.Random], Text]
             yield found
 
 
-def telling(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
-    """The case over a history in which the answer changes after it was there, or is there at all, if one is soon found;
-    with the reference, whose tables ``engine`` then holds."""
+def informative_case(engine: Engine, found: Case, tries: int = TRIES) -> tuple[Case, Reference]:
+    """Return the case over a history in which the answer loses a row, and the reference.
+
+    If none of ``tries`` histories is one, return a case whose answer has a row, or else any.  ``engine`` then has the
+    tables of the reference.
+    """
     best: tuple[int, History, Reference] | None = None
     chance = random.Random(found.salt)
     for attempt in range(tries):

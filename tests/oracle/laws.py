@@ -1,4 +1,4 @@
-"""The laws, each a function from a trial to nothing, or an AssertionError that tells the counterexample."""
+"""The laws. Each is a function of a trial that returns None, or raises an AssertionError with the counterexample."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Trial:
 
     @property
     def sources(self) -> int:
-        """How many tables its branches come to, told without deriving them."""
+        """The number of tables in its branches, computed without deriving them."""
         return size(self.bound).sources
 
     @cached_property
@@ -95,7 +95,7 @@ class Trial:
         return self.random.choice(EXTRA)
 
     def states(self, extra: str | None, stored: dict[str, tuple[int, str]] | None = None) -> StateTables | None:
-        """The states of one tick; DuckDB alone can compute them.  ``stored`` is what the last tick stored of them."""
+        """The states of one tick; DuckDB alone can compute them.  ``stored`` has the rows that the last tick stored."""
         if not isinstance(self.engine, DuckDb):
             return None
         return StateTables(self.engine, extra or "FALSE", {}, self.read_by, stored)
@@ -138,10 +138,12 @@ def sound(trial: Trial, pairs: Sequence[Pair], tau: int, t: int) -> None:
 
 
 def any_partition(trial: Trial) -> None:
-    """Laws 1 and 2: any partition into ticks, run as ticks are, delivers the reference's rows with their first
-    instants: the first tick with its window open (the closed form, where there is one), the others through access
-    paths, those in which no row comes or goes by the branches that time drives alone.  Recursions continue the rows
-    that the last tick stored, unless these are lost."""
+    """Laws 1 and 2: any partition into ticks delivers the reference's rows with their first instants.
+
+    The first tick has a window without a start, and uses the closed form if there is one.  The other ticks read through
+    access paths.  If no row begins or ends in a tick, only the branches that time drives run.  A recursion continues
+    the rows that the last tick stored, unless these are lost.
+    """
     delivered: Delivered = {}
     extra = trial.random.choice([None, *EXTRA])
     stored: dict[str, tuple[int, str]] = {}
@@ -199,7 +201,7 @@ def one_instant(trial: Trial) -> None:
 
 
 def many_queries(trial: Trial) -> None:
-    """One plan for several queries (other constants, other τ) gives each what it gives alone, in the same tick."""
+    """A plan for several queries with other constants and τ gives each query the rows of a tick of its own."""
     standing, t = trial.standing, trial.random.randint(1, END)
     if standing.shape.has_own_states:  # these run alone: states depend on the constants of a query
         return
@@ -237,7 +239,7 @@ def _other(value: Literal, chance: random.Random) -> Literal:
 
 
 def stored_as_it_is(trial: Trial) -> None:
-    """What is kept of a plan reads back as the same plan and the same constants, and gives the same branches."""
+    """The stored form of a plan is read back as the same plan with the same constants and branches."""
     standing = trial.standing
     assert standing.shape.lifted == standing.compiled.shape.lifted
     assert standing.values == standing.compiled.values
@@ -266,7 +268,7 @@ def _shuffled(query: Query, chance: random.Random) -> Query:
 
 
 def same(what: str, found: Delivered, wanted: Delivered) -> None:
-    """Fails with what is missing, too much, or has another first instant."""
+    """Fail with the rows that are missing, superfluous, or have another first instant."""
     if found != wanted:
         missing = {row: s for row, s in wanted.items() if row not in found}
         extra = {row: s for row, s in found.items() if row not in wanted}

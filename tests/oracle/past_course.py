@@ -1,4 +1,4 @@
-"""One formula's synopsis along logs cut into batches, as a home would take them in."""
+"""Run the synopsis of one formula over logs that are cut into batches, as a home does."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def along_together(
 
 
 def contents(state: State) -> dict[Stored, Counter[Row]]:
-    """What a state holds, whatever the order of its rows."""
+    """The rows of a state, in a fixed order."""
     rows = {stored: list(zip(*table.to_pydict().values(), strict=True)) for stored, table in state.relations.items()}
     return {stored: Counter(each) for stored, each in rows.items() if each}

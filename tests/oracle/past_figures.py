@@ -1,6 +1,7 @@
-"""Figures 1 and 2 of Toman 2007 as they stand: how often one valuation satisfies a formula, quantifiers summed over the
-active domain.  It is the other side of ``past_logic``, which works with sets of substitutions; and the only reading of
-the paper's 2-FOL, whose formulas are a tree of their own here.
+"""Figures 1 and 2 of Toman 2007, implemented literally: the number of times that one valuation satisfies a formula.
+
+Quantifiers are sums over the active domain. The module is an independent implementation beside ``past_logic``, which
+works with sets of substitutions. It is the only evaluator of the paper's 2-FOL, with its own tree of formulas.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Random formulas of past temporal logic, well typed and safe by construction: each is drawn for the variables
-that it is to have free, so that what it says of them never needs the other side of a conjunction.
+"""Random formulas of past temporal logic, well typed and safe by construction.
+
+Each formula is drawn for given free variables and binds all of them, so it needs no other conjunct to be safe.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Drawing:
     chance: random.Random
     semantics: str
     linear: bool = False
-    """Whether fixpoints may double what they count."""
+    """Whether counts of fixpoints may double."""
     aggregates: bool = True
     fixpoints: bool = True
     made: int = 0
@@ -231,7 +232,7 @@ class Drawing:
         return Distinct(self.formula(wanted, depth))
 
     def closed(self, wanted: Variables, depth: int) -> Formula:
-        """What is true or not beside the answers; alone where no variable is wanted."""
+        """A formula without free variables, beside another one, or alone if no free variable is wanted."""
         inner = self.formula((), depth)
         one = Not(inner) if self.chance.random() < 0.6 else inner
         return And(self.formula(wanted, depth), one) if wanted else one
@@ -332,7 +333,7 @@ class FixpointDrawing:
         return self.alone(self.either(self.base(), held))
 
     def joined(self) -> tuple[Definition, ...]:
-        """Reachability: what was reached before, and from there now."""
+        """Reachability: the values that were reached before, and those that follow from them now."""
         if not self.parameters:
             return self.guarded()
         place = self.by.chance.randrange(len(self.parameters))
@@ -350,14 +351,14 @@ class FixpointDrawing:
         return first, Definition(other, self.parameters, second)
 
     def within_another(self) -> tuple[Definition, ...]:
-        """A fixpoint in the body of another, of which it speaks."""
+        """A fixpoint in the body of another, to which it refers."""
         inner = f"x{self.by.number()}"
         body = Or(self.before(), Previous(Interval(), Defined(inner, self.parameters)))
         within = Fixpoint((Definition(inner, self.parameters, Distinct(body)),), inner, self.parameters)
         return self.alone(self.either(self.base(), Distinct(within)))
 
     def under_operators(self) -> tuple[Definition, ...]:
-        """What it was is asked for through another operator."""
+        """Another operator refers to its earlier value."""
         counting = self.by.counting()
         defined = Defined(self.name, self.parameters)
         if self.by.chance.random() < 0.5:
@@ -416,7 +417,7 @@ def drawn(chance: random.Random, semantics: str, **how: bool) -> Formula:
 
 
 def folded(formula: Formula) -> str:
-    """What is left of a formula without constants, bounds of intervals and names."""
+    """Return a formula without its constants, bounds of intervals and names."""
     names: dict[str, str] = {}
     text = re.sub(r"Constant\(value=[^,]*", "Constant(", repr(formula))
     text = re.sub(r"low=[1-9]\d*", "low=1", re.sub(r"high=\d+", "high=1", text))
@@ -424,7 +425,7 @@ def folded(formula: Formula) -> str:
 
 
 def operators(formula: Formula) -> Iterator[str]:
-    """What a formula has: operators, with what tells their rules apart."""
+    """The operators of a formula, with the properties that select their rules."""
     for part in subformulas(formula):
         name = type(part).__name__
         match part:

@@ -1,9 +1,9 @@
-"""What a formula says at a time point, from the definitions alone: every operator looks at the whole prefix.
+"""Evaluate a formula at a time point, by the definitions alone: every operator reads the whole prefix.
 
-Toman 2007, figure 2 and section 4.1 for counts, section 5 for the smallest and greatest count in their place; MonPoly's
-metric first-order logic is the same with sets.  A substitution is a set of pairs (variable, value); the value of a
-formula at a time point is how often each substitution for its free variables is an answer.  Nothing is kept from one
-time point to the next but what was worked out, so that it is not worked out twice.
+The definitions are Figure 2 and section 4.1 of Toman 2007 for counts, and section 5 for the smallest and greatest
+count. MonPoly's metric first-order logic is the same with sets. A substitution is a set of pairs (variable, value). The
+value of a formula at a time point is the number of times that each substitution for its free variables is an answer.
+Values are cached, and nothing else is kept from one time point to the next.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Log:
 
 
 class Unsafe(Exception):
-    """A formula whose answers are not told by its parts."""
+    """A formula whose answers do not follow from its parts."""
 
 
 @dataclass
@@ -178,7 +178,7 @@ class Meaning:
         raise AssertionError(formula)
 
     def defined(self, definition: Definition, arguments: tuple[Term, ...], tp: int) -> Answers:
-        """A relation is its body, in which it is asked for at earlier time points only."""
+        """A relation equals its body, which refers to the relation at earlier time points only."""
         rows = Counter[Row]()
         for substitution, count in self.at(definition.body, tp).items():
             given = dict(substitution)

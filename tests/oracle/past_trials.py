@@ -1,6 +1,6 @@
-"""Trials of law 4: a random formula along a random log, cut into batches at random, on one engine or another.
+"""Trials of law 4: a random formula over a random log, cut into random batches, on one of the engines.
 
-What it answers is compared with the literal interpreter (``past_logic``), what it stores with what was announced.
+The answers are compared with the literal interpreter (``past_logic``), and the stored size with the announced bound.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from weft.execution.synopsis.batch import State
 TRIES = 6
 STATES = 9
 LINEAR = 0.4
-"""How many of the formulas may have fixpoints that double what they count."""
+"""The share of formulas whose fixpoints may have counts that double."""
 SEMANTICS = ("set", "set", "set", "bag", "bag", "minmax")
 Ranges: TypeAlias = Sequence[tuple[int, int]]
-"""Of time points, one after another."""
+"""Ranges of successive time points."""
 
 
 @contextmanager
 def on_duckdb() -> Iterator[Engine]:
-    """The DuckDB of this process, which reads the SQL as it stands: what is planned is tiny."""
+    """The DuckDB of this process. It does not optimize the SQL, because the tables are tiny."""
     with duckdb_engine(1) as engine:
         engine.connection.execute("PRAGMA disable_optimizer")
         yield engine
@@ -44,7 +44,7 @@ def on_duckdb() -> Iterator[Engine]:
 
 @dataclass
 class Trials:
-    """Tries formulas one after another on an engine, and counts what they are like.
+    """Try formulas on an engine, and count their properties.
 
     Each is taken along some ``logs``, each log by some ``partitions``.
     """
@@ -59,7 +59,7 @@ class Trials:
         plan = synopsis(formula, semantics)
         answered = changed = False
         for _ in range(self.logs):
-            given, wanted = telling(formula, semantics, chance)
+            given, wanted = informative_log(formula, semantics, chance)
             self.along(plan, formula, given, wanted, chance)
             answered |= any(wanted)
             changed |= changes(wanted)
@@ -108,7 +108,7 @@ def counter(stored: Value) -> int:
 
 
 def measured(given: Log, predicates: set[str]) -> LogSize:
-    """What bounds are told from: |D|, |T|, dupl(S), and how many states are within a length of time."""
+    """The figures of the bounds: |D|, |T|, dupl(S), and the number of states within a length of time."""
     rows = [each for state in given.states for name, each in state.items() if name in predicates and each]
     often = (Counter(each).most_common(1)[0][1] for each in rows)
     values = {(type(value), value) for each in rows for row in each for value in row}
@@ -123,7 +123,7 @@ def changes(answers: list[Counter[Row]]) -> bool:
     return any(one != other for one, other in pairwise(answers))
 
 
-def telling(formula: Formula, semantics: str, chance: random.Random) -> tuple[Log, list[Counter[Row]]]:
+def informative_log(formula: Formula, semantics: str, chance: random.Random) -> tuple[Log, list[Counter[Row]]]:
     """A log along which the answers change, if one is soon found."""
     for _ in range(TRIES):
         given = log(chance, chance.randint(1, STATES))
@@ -141,7 +141,7 @@ def case(number: int) -> tuple[Formula, str, random.Random]:
 
 
 def distinct_cases() -> Iterator[tuple[int, Formula]]:
-    """Numbers of cases and their formulas, no two of which are the same when constants are left out."""
+    """Yield the numbers of cases and their formulas, which differ in more than constants."""
     seen: set[str] = set()
     for number in count():
         formula, _, _ = case(number)

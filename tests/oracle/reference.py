@@ -1,6 +1,7 @@
-"""The reference: Q(s) by running the query's own text at every instant.  It shares no code with Weft.
+"""The reference: evaluate Q(s) by running the text of the query at every instant s. It shares no code with Weft.
 
-Tables are replaced by the rows alive at s, NOW() by s, nothing else.  Rows are told apart as values (NULL = NULL).
+The text reads the rows alive at s in place of the tables, and s in place of NOW(). Nothing else is changed. Rows are
+compared as values (NULL = NULL).
 """
 
 from __future__ import annotations

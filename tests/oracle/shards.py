@@ -1,4 +1,4 @@
-"""The shares of an oracle's cases: `make test` tries the first of them, `make test-long` all."""
+"""The shards of an oracle's cases: `make test` runs the first of them, `make test-long` all."""
 
 from __future__ import annotations
 

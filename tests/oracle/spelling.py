@@ -1,8 +1,8 @@
-"""One text, two spellings: Spark's, which Weft reads, and one that DuckDB and SQLite read, too.
+"""One text in two spellings: Spark's, which Weft reads, and a plain one, which DuckDB and SQLite also read.
 
-The grammar writes ``⟦Spark's¦plain⟧`` where the two differ (LEFT SEMI JOIN and EXISTS, names of columns after an alias
-and after AS, arms of UNION in parentheses and as derived tables).  It writes both itself, so that the plain spelling is
-as far from Weft as the grammar is.
+The grammar writes ``⟦Spark's¦plain⟧`` where the two differ: LEFT SEMI JOIN and EXISTS, names of columns after an alias
+and after AS, operands of UNION in parentheses and as derived tables. The grammar writes both itself, so the plain
+spelling does not depend on Weft.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Aggregates of values near the limits of their types, maintained along random histories, against a recomputation.
+"""Aggregates of values near the limits of their types, maintained over random histories, against a recomputation.
 
-A view that is maintained has to give what is computed again from the rows of each instant, also after a sum did not
-fit its type and fits again.  The recomputation is exact: Python's integers and fractions.
+A maintained view must equal a recomputation from the rows of each instant, also after a sum overflowed its type and
+fits again. The recomputation is exact: it uses Python's integers and fractions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _planned_sooner() -> Iterator[None]:
 
 @dataclass
 class View:
-    """A view over t (k, g, x), and what it is by recomputation."""
+    """A view over t (k, g, x), and its recomputation."""
 
     type: str
     measures: Sequence[str]
@@ -133,11 +133,11 @@ class Maintained(Keeping):
         self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def found(self, t: int) -> dict[tuple[str, ...], set[int]]:
-        """By row, as ``told``, the instants up to t at which it holds."""
+        """By row, as ``row_text``, the instants up to t at which it holds."""
         found: dict[tuple[str, ...], set[int]] = {}
         for row, periods in self.value(0).items():
             for start, end in periods:
-                found.setdefault(told(row), set()).update(range(start, t + 1 if end is None else end))
+                found.setdefault(row_text(row), set()).update(range(start, t + 1 if end is None else end))
         return found
 
     def recomputed(self, t: int) -> dict[tuple[str, ...], set[int]]:
@@ -145,11 +145,11 @@ class Maintained(Keeping):
         found: dict[tuple[str, ...], set[int]] = {}
         for instant in range(t + 1):
             for row in self.view.rows(self.courses[0].known[t]["t"], instant):
-                found.setdefault(told(row), set()).add(instant)
+                found.setdefault(row_text(row), set()).add(instant)
         return found
 
 
-def told(row: tuple[Any, ...]) -> tuple[str, ...]:
+def row_text(row: tuple[Any, ...]) -> tuple[str, ...]:
     """A row as texts, averages and floating sums to twelve digits."""
     return tuple(f"{each:.12g}" if isinstance(each, float) else repr(each) for each in row)
 
@@ -174,7 +174,7 @@ def drawn(type: str, chance: random.Random) -> View:
 
 
 def along(view: View, chance: random.Random, folder: Path) -> Counter[str]:
-    """Compares the view at a few instants of a course; counts what it was like."""
+    """Compare the view at a few instants of a course, and count its properties."""
     kept = Maintained(None, [course(view.type, chance)], folder, view=view)  # type: ignore[arg-type]
     counts: Counter[str] = Counter()
     for t in [*sorted(chance.sample(range(LAST), 2)), LAST]:

@@ -21,7 +21,7 @@ import duckdb
 import pytest
 
 from oracle.analytic_counts import CONSTRUCTS, FIRST
-from oracle.analytic_engine import Prepared, TooLong, telling
+from oracle.analytic_engine import Prepared, TooLong, informative_case
 from oracle.analytic_grammar import analytic_query
 from oracle.histories import Case, case, distinct_cases, history
 from oracle.laws import Law, Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
@@ -123,7 +123,7 @@ class Course:
         """Raises AssertionError where a law does not hold."""
         self.counts["drawn"] += 1
         try:
-            found, reference = telling(self.engine, given, TRIES)
+            found, reference = informative_case(self.engine, given, TRIES)
         except duckdb.Error:
             self.counts["not for DuckDB"] += 1
             return
@@ -211,7 +211,7 @@ def loaded() -> Prepared:
 def test_texts_that_failed_once(text: str | Text, loaded: Prepared) -> None:
     for number in range(5):
         given = case(random.Random(number), lambda chance: text if isinstance(text, Text) else Text(text, text))
-        found, reference = telling(loaded, given, 3)
+        found, reference = informative_case(loaded, given, 3)
         trial = Trial(found, loaded)
         if reference is not None:
             trial.reference = reference

@@ -1,7 +1,7 @@
-"""Conjunctive queries as formulas: DuckDB counts the rows of the SQL text over each prefix, ``past_logic`` those of the
-formula that was made of it (Toman 2007, lemmas 4.10 and 4.11, duplicates counted).
+"""Conjunctive queries as formulas: ``past_logic`` counts the rows of the formula, and DuckDB those of the SQL text.
 
-The paper's own nest, without ▽, is tried on the same cases: it counts wrong in most of those with several orders.
+The test compares both over each prefix, with duplicates (Toman 2007, lemmas 4.10 and 4.11). It also tries the paper's
+own nest, without ▽: its counts are wrong in most cases with several orders.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases that were wrong once, found by reading and by random texts: all laws, on SQLite."""
+"""Cases that failed before, found by review and by random texts: all laws, on SQLite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEPT = {
 
 @pytest.mark.parametrize("salt", range(6))
 @pytest.mark.parametrize("name", KEPT)
-def test_what_was_wrong_once(name: str, salt: int) -> None:
+def test_cases_that_failed_before(name: str, salt: int) -> None:
     engine = Sqlite()
     engine.load(ROWS)
     trial = Trial(Case(Text(KEPT[name], KEPT[name]), History(ROWS, ()), (3, 6), salt), engine)

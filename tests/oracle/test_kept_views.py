@@ -1,9 +1,9 @@
 """Law 3, end to end: views in a real home, over sources that are polled, against the paper's definitions.
 
-Each home keeps several random views, every one twice, eager and batched, and views over views.  Its sources are changed
-and polled, several at one instant, views are refreshed at random instants, and time passes.  After each step the
-periods of every view that was maintained are those of its definition taken literally (``view_terms``).  Some views are
-removed on the way, and auxiliary views with the last one that reads them.
+Each home has several random views, each eager and batched, and views over views. The sources change and are polled,
+several at one instant; views are refreshed at random instants; and time passes. After each step, the periods of every
+maintained view equal those of its definition, evaluated literally (``view_terms``). Some views are removed during the
+run, and each auxiliary view with its last reader.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from weft.execution import current_rows_cache, driver_reader
 from weft.execution.driver_reader import ReadBounds
 from weft.execution.history_log import log_of
 from weft.execution.temporal import logs
-from weft.storage.periods import periods as told
+from weft.storage.periods import periods as result
 
 HOMES = 3
 VIEWS = 2
 STEPS = 5
 LONGEST = 220
-"""Longer texts, of which some take a thousand steps, are left to ``make test-long``."""
+"""Only ``make test-long`` runs longer texts, because some take a thousand steps."""
 LONG = 60
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))
 
@@ -192,7 +192,7 @@ class Course:
 
     def kept(self, name: str) -> Value:
         table = self.weft.catalog.tables.named(name)
-        found = told(log_of(self.weft.catalog, table))
+        found = result(log_of(self.weft.catalog, table))
         whole = [field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field for field in found.schema]
         value: Value = {}
         for given in found.cast(pa.schema(whole)).to_pylist():
@@ -234,7 +234,7 @@ def some(chance: random.Random, left: str, right: str) -> Query:
 LOOKED_UP = ReadBounds(loaded=-1)
 """However small a log is, what some keys ask of it is looked up in an arrangement.
 
-Without a ``MOST_SINCE`` what holds since an instant is told from the open rows and what was recorded since.
+Without ``MOST_SINCE``, the rows that hold since an instant come from the open rows and the later log rows.
 """
 
 

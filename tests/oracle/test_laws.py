@@ -1,13 +1,13 @@
-"""Laws 1 and 2, and what rests on them, on random queries × histories × partitions (design, section 3).
+"""Laws 1 and 2, and the laws that follow from them, on random queries × histories × partitions (design, section 3).
 
-``make test`` runs some 530 texts, no two alike but for names and constants, and says which rules and operators they
-made fire; one that none of the shards reached fails the run (``conftest.py``).  Half of all time would go to the tenth
-of the texts whose branches name the most tables: every fourth of these is tried.  ``make test-long`` tries whatever is
-drawn, with a seed that it prints (WEFT_SEED repeats it), drawn by Hypothesis, which finds a smaller case.
+``make test`` runs about 530 texts that differ in more than names and constants. It counts the rules and operators that
+they exercise, and fails if a rule has no case in any shard (``conftest.py``). The tenth of the texts whose branches
+name the most tables would take half of the time, so only every fourth of these runs. ``make test-long`` runs all drawn
+texts. Hypothesis draws them and finds a smaller failing case. The run prints its seed, and WEFT_SEED repeats it.
 
-SQLite runs both sides: it runs subqueries as they stand, and tiny tables in no time.  DuckDB has types and another
-reader of SQL, so it runs both sides of every sixteenth case, too; it is wrong itself now and then on nested correlated
-subqueries, so only a case that fails on both is Weft's.
+SQLite runs both sides, because it runs subqueries as written and small tables fast. DuckDB has types and another parser
+of SQL, so it also runs both sides of every sixteenth case. DuckDB itself is sometimes wrong on nested correlated
+subqueries. A case therefore counts as an error of Weft only if it fails on both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from oracle.engines import DuckDb, Sqlite
 from oracle.fired import Fired
-from oracle.histories import Case, case, distinct_cases, telling
+from oracle.histories import Case, case, distinct_cases, informative_case
 from oracle.laws import ALWAYS, COSTLY, LAWS, Law, Trial, any_partition
 from oracle.shards import shards
 from oracle.spelling import Text
@@ -54,7 +54,7 @@ HISTORIES = 12
 
 
 class Course:
-    """Tries cases one after another and counts what they are like."""
+    """Try cases, and count their properties."""
 
     def __init__(self, every_large: int = 1) -> None:
         """Of the large texts it tries every ``every_large``-th."""
@@ -69,7 +69,7 @@ class Course:
         """Raises AssertionError where a law does not hold."""
         if self.left_out(Trial(given, self.sqlite)):
             return
-        found, reference = telling(self.sqlite, given)
+        found, reference = informative_case(self.sqlite, given)
         trial = Trial(found, self.sqlite)
         trial.reference = reference
         if _refused(lambda: trial.standing):
@@ -80,7 +80,7 @@ class Course:
             return
         for law in laws:
             trial.random.seed(found.salt)
-            _told(lambda law=law: self.held(law, trial), found, law)  # type: ignore[misc]
+            _check(lambda law=law: self.held(law, trial), found, law)  # type: ignore[misc]
         self.fired.note(trial)
         self.tried += 1
         self.answered += bool(reference.first())
@@ -123,7 +123,7 @@ def seldom() -> Iterator[Case]:
             yield case(random.Random(number), lambda _, text=text: Text(text, text))  # type: ignore[misc]
 
 
-def _told(law: Callable[[], None], found: Case, name: Law) -> None:
+def _check(law: Callable[[], None], found: Case, name: Law) -> None:
     try:
         law()
     except Exception as error:

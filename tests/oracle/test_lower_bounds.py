@@ -1,5 +1,6 @@
-"""The lower bounds of Toman 2007: prefixes that a synopsis has to tell apart, as continuations of them have other
-answers, are told apart by what is stored; without counts, or with the restriction, they need not be.
+"""The lower bounds of Toman 2007: if prefixes have continuations with different answers, the stored relations differ.
+
+Without counts, or with the restriction, few prefixes must be distinguished.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ def batch(first: int, states: Sequence[str]) -> StateBatch:
 
 
 def stored(text: str, semantics: Semantics, prefixes: Sequence[Sequence[str]]) -> list[State]:
-    """What is stored after each of some prefixes."""
+    """The stored relations after each of some prefixes."""
     plan = synopsis(formula(text), semantics)
     return [evaluate(plan, EMPTY, batch(0, states))[0] for states in prefixes]
 
 
 def contents(state: State) -> str:
-    """What is stored but for the number and the time of the last time point."""
+    """The stored relations without the number and the time of the last time point."""
     return repr(sorted((repr(each), rows.to_pydict()) for each, rows in state.relations.items()))
 
 
 def told_apart(text: str, semantics: Semantics, prefixes: Sequence[Sequence[str]]) -> int:
-    """How many of some prefixes are told apart by what is stored."""
+    """The number of prefixes that the stored relations distinguish."""
     return len(set(map(contents, stored(text, semantics, prefixes))))
 
 
@@ -77,14 +78,14 @@ def test_theorem_34_every_history_is_another_state(text: str) -> None:
     assert len({contents(state) for state, *_ in found}) == 2**LENGTH
 
 
-def test_with_sets_or_x_taken_once_few_histories_are_told_apart() -> None:
+def test_with_sets_or_x_taken_once_few_histories_are_distinguished() -> None:
     assert told_apart(BINARY, "set", HISTORIES) == 2
     assert told_apart(BINARY, "minmax", HISTORIES) == 2
     assert told_apart(ONCE_MORE, "bag", HISTORIES) == LENGTH + 1
 
 
 def test_more_as_than_bs_needs_a_logarithm() -> None:
-    """n a's and m a's differ once n b's have come: n + 1 prefixes of at most n states are to be told apart."""
+    """n a's and m a's differ once n b's have come: the synopsis must distinguish n + 1 prefixes of at most n states."""
     most = 12
     prefixes = [["a"] * n for n in range(most)]
     plan, states = synopsis(formula(MORE), "bag"), stored(MORE, "bag", prefixes)
@@ -111,7 +112,7 @@ def sets_of_sizes() -> Iterator[tuple[int, ...]]:
     return combinations(range(1, 7), 3)
 
 
-def test_theorem_32_every_set_of_sizes_is_to_be_told_apart() -> None:
+def test_theorem_32_every_set_of_sizes_must_be_distinguished() -> None:
     """States of different sizes; the next one has a size that one prefix had and the other had not."""
     query = two_of_one_size()
     answers = {

@@ -1,5 +1,6 @@
-"""The interpreter of past temporal logic is right before it judges anything: against the figures of the paper read one
-valuation at a time, and on the paper's own examples.
+"""Check the interpreter of past temporal logic, before other tests rely on it.
+
+It must agree with the figures of the paper, evaluated for one valuation at a time, and with the paper's examples.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def test_more_as_than_bs() -> None:
     assert counts(more, given) == [1, 1, 3, 3, 1, 0]
 
 
-def test_since1_counts_and_since2_tells_how_long() -> None:
+def test_since1_counts_and_since2_measures_the_time() -> None:
     p, q = Atom("p", ()), Atom("q", ())
     given = stream({"q": 2}, {"p": 1, "q": 2}, {"p": 3}, {"p": 2, "q": 1}, {"p": 1}, {})
     assert counts(Since(ALWAYS, p, q, "first"), given) == [0, 2, 2, 3, 3, 0]
@@ -146,7 +147,10 @@ def test_since_as_a_fixpoint_is_since() -> None:
 
 
 def test_the_diamonds_of_example_47_and_its_mistake() -> None:
-    """◇1 counts all, ◇2 tells how far the last one is; (¬Q) since2 Q, said to find the earliest, is never true."""
+    """◇1 counts all, and ◇2 gives the distance of the last one.
+
+    (¬Q) since2 Q, proposed for the earliest, is never true.
+    """
     given = stream({}, {"q": 2}, {}, {"q": 1}, {}, {})
     assert counts(Once(ALWAYS, Q, "first"), given) == [0, 2, 2, 3, 3, 3]
     assert counts(Once(ALWAYS, Q, "second"), given) == [0, 1, 2, 1, 2, 3]
@@ -229,7 +233,7 @@ def nest(chance: random.Random, atoms: int) -> tuple[TwoSorted, Formula]:
 
 def test_a_conjunctive_query_in_order_is_a_nest_of_diamonds() -> None:
     """Section 4.2, with ▽ before each inner ◇1: without it the order would not be strict."""
-    told, strict, apart = 0, 0, 0
+    changing, strict, apart = 0, 0, 0
     for number in range(150):
         chance = random.Random(f"nest {number}")
         two, formula = nest(chance, chance.randint(1, 3))
@@ -240,10 +244,10 @@ def test_a_conjunctive_query_in_order_is_a_nest_of_diamonds() -> None:
         given = Log((0, 1, 2, 3, 4), tuple(rows))
         wanted = [by_figure_1(two, free, given.until(t + 1)) for t in range(5)]
         assert evaluated(formula, given, "bag") == wanted, f"{two}\n{formula}\n{given}"
-        told += any(wanted)
+        changing += any(wanted)
         strict += without_previous(formula) != formula
         apart += evaluated(without_previous(formula), given, "bag") != wanted
-    assert told > 100
+    assert changing > 100
     assert apart > strict / 2 > 20
 
 

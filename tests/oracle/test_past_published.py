@@ -1,6 +1,6 @@
-"""The interpreter of past logic gives the verdicts that MonPoly's and DejaVu's authors publish (``monitor/``).
+"""The interpreter of past logic gives the verdicts that the authors of MonPoly and DejaVu publish (``monitor/``).
 
-Log and verdicts are read here, by a few lines; only the formula comes through Weft's parser.
+A few lines of this module read the logs and the verdicts. Only the formula is parsed by Weft.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cases(data: Path) -> list[dict[str, Any]]:
 
 
 def typed(text: str, type: str) -> Value:
-    """A value as it stands in a log or a verdict."""
+    """A value as written in a log or a verdict."""
     text = text.strip()
     if type == "STRING":
         return text[1:-1] if text.startswith('"') else text

@@ -16,7 +16,7 @@ import pytest
 from oracle.analytic_engine import Prepared
 from oracle.derived import Standing, schemas
 from oracle.expressions import LAST
-from oracle.histories import Case, History, case, telling
+from oracle.histories import Case, History, case, informative_case
 from oracle.laws import Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
 from oracle.recursive_grammar import recursive_query
 from oracle.spelling import Text
@@ -34,7 +34,7 @@ LAWS: Final = (any_partition, one_instant, union_of_starts, later_tick, from_now
 def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None:
     engine, counts = Prepared(), Counter[str]()
     for number in cases:
-        found, reference = telling(engine, case(random.Random(number), recursive_query), 6)
+        found, reference = informative_case(engine, case(random.Random(number), recursive_query), 6)
         trial = Trial(found, engine)
         trial.reference = reference
         counts["with answers"] += bool(reference.first())
@@ -52,7 +52,7 @@ def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None
 
 
 def continuing(chance: random.Random) -> Case:
-    """A recursion of which a tick continues the stored rows, and four ticks."""
+    """A recursion whose stored rows a tick continues, and four ticks."""
     while True:
         found = case(chance, recursive_query)
         standing = Standing.of(found.text.spark, schemas(found.history))

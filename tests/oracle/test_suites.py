@@ -1,7 +1,7 @@
 """Laws 1 and 2 on the queries of TPC-H and Nexmark, without Spark.
 
-DuckDB runs both sides, as in ``test_analytic``: the reference evaluates the text at every instant at which rows arrive,
-and Weft's branches read the states that a tick would compute.  ``scenario/test_suites.py`` runs the queries on Spark.
+DuckDB runs both sides, as in ``test_analytic``. The reference evaluates the text at every instant at which rows arrive.
+Weft's branches read the states that a tick would compute. ``scenario/test_suites.py`` runs the queries on Spark.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Suite:
         self.local, self.timeline = Counted(tables), Timeline(tables)
 
     def delivered(self, text: str, shares: Sequence[float]) -> dict[Row, int]:
-        """What the ticks deliver, each at the end of a batch."""
+        """The answers of the ticks, each at the end of a batch."""
         standing, found, tau = Standing.of(text, self.schemas), list[Pair](), None
         for share in shares:
             t = self.data.instant(share) + 1 - GRID

@@ -1,8 +1,8 @@
-"""Law 4: what a synopsis answers after each batch is what the formula says of the whole prefix, and its size is no more
-than was announced.
+"""Law 4: after each batch, a synopsis has the answers of the formula over the whole prefix, and the announced size.
 
-Random formulas, logs and partitions of them into batches, against ``past_logic``.  Each formula is tried with several
-logs, each log with two partitions; what is stored after the last batch must not depend on the partition.
+The formulas, the logs and their partitions into batches are random, and ``past_logic`` evaluates the formulas. Each
+formula runs over several logs, and each log in two partitions. The stored relations after the last batch must not
+depend on the partition.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Law 4 on Spark: there, too, a synopsis answers what the formula says of the whole prefix, within the announced size.
+"""Law 4 on Spark: a synopsis gives the answers of the formula over the whole prefix, within the announced size.
 
-Planning a formula's SQL takes Spark a hundred times as long as DuckDB, whatever rows there are.  So a formula is tried
-along one log by one partition of few batches, large formulas are passed over, those whose operators were tried often
-enough, too, and two threads share the session.
+Spark takes a hundred times as long as DuckDB to plan the SQL of a formula, for any number of rows. Each formula
+therefore runs over one log in one partition with few batches. Large formulas are skipped, and so are formulas whose
+operators have enough cases. Two threads share the session.
 """
 
 from __future__ import annotations

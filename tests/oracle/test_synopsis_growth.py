@@ -1,4 +1,4 @@
-"""Synopses grow as announced: flat, logarithmic, linear; and docs/synopses.md shows what was measured."""
+"""Synopses grow as announced: not at all, logarithmically or linearly. docs/synopses.md shows the measured sizes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_the_families_have_the_verdicts_that_they_are_named_after() -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_stored_after_thousands_of_states_is_what_was_recorded(name: str) -> None:
+def test_the_synopsis_after_thousands_of_states_has_the_recorded_size(name: str) -> None:
     assert grown(FAMILIES[name], SHORT) == recorded()[name][: len(SHORT)]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_stored_after_a_million_states_is_what_was_recorded(name: str) -> None:
+def test_the_synopsis_after_a_million_states_has_the_recorded_size(name: str) -> None:
     assert grown(FAMILIES[name]) == recorded()[name]
 
 
@@ -43,7 +43,7 @@ def test_the_recorded_growth_is_as_announced() -> None:
     assert linear == [states + 1 for states in LENGTHS], "a bit a state, and one of the doubling"
 
 
-def test_the_drawing_is_of_what_was_recorded() -> None:
+def test_the_drawing_shows_the_recorded_figures() -> None:
     assert SVG.read_text() == drawn(recorded())
 
 

@@ -1,6 +1,6 @@
-"""Random texts under ``--keep synopsis``: what is accepted at install is computed by a tick, whatever the values are.
+"""Random texts under ``--keep synopsis``: a tick computes every text that the installation accepts, for all values.
 
-The table has the extremes of each type (``odd_table``).  A tick's steps run here as they do in a home, over rows in
+The table has the extreme values of each type (``odd_table``). The steps of a tick run as in a home, over rows in
 memory: events, formula, answers.
 """
 
@@ -67,7 +67,7 @@ class InMemory(News):
 
 
 def ticked(plan: SynopsisPlan, rows: pa.Table) -> list[tuple[int, list[str | None]]]:
-    """What a tick answers: the instant of each row of the answer, and its values as they are stored."""
+    """The answers of a tick: the instant of each row, and its values in the stored form."""
     odd = SimpleNamespace(table_id=1, schema=TABLES["odd"])
     news = InMemory(store_of("/"), [odd], None, None, FIRST + len(rows), rows=rows)  # type: ignore[list-item]
     stamps = rows.column("ts")
@@ -107,7 +107,7 @@ def text(chance: random.Random, drawn: Expressions) -> str:
 
 
 @pytest.mark.timeout(300)
-def test_what_is_accepted_is_computed() -> None:
+def test_accepted_texts_are_computed() -> None:
     rows, counts, seen, number = odd_rows(), Counter[str](), set[str](), 0
     while len(seen) < TEXTS:
         chance, number = random.Random(number), number + 1

@@ -1,5 +1,7 @@
-"""2-FOL over the kept history, and unions of conjunctive queries as nests: random formulas, written as text and read
-again, along random logs cut into batches, against figure 1 of the paper read literally over every prefix.
+"""2-FOL over the stored history, and unions of conjunctive queries as nests, against Figure 1 of the paper.
+
+Random formulas are written as text and parsed again. They run over random logs that are cut into batches. Figure 1 is
+evaluated literally over every prefix.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ def test_formulas_over_the_kept_history(semantics: str, formulas: int, times: in
         seen.add(formula)
         if all(counts[each] >= times for each in operators(formula)):
             continue
-        given, wanted = telling(formula, columns, semantics, chance)
+        given, wanted = informative_log(formula, columns, semantics, chance)
         ranges = partition(chance, len(given))
         found = answers(evaluated, columns, given, ranges, semantics)
         assert found == wanted, f"{two_sorted_text(formula)}\n{columns}\n{given}\n{ranges}"
@@ -100,7 +102,7 @@ def test_formulas_over_the_kept_history(semantics: str, formulas: int, times: in
     assert counts["that change"] >= 0.4 * counts["formulas"]
 
 
-def telling(
+def informative_log(
     formula: Formula, columns: tuple[Variable, ...], semantics: str, chance: random.Random
 ) -> tuple[Log, list[Counter[Row]]]:
     """A log along which the answers change, if one is soon found."""
@@ -122,7 +124,7 @@ def changes(found: list[Counter[Row]]) -> bool:
 def test_unions_of_conjunctive_queries_as_nests(
     semantics: str, formulas: int, times: int, record_property: Any
 ) -> None:
-    """Law 4 of the nests, the announced sizes of which do not grow with what is read; and the same on the history."""
+    """Law 4 for nests, whose announced sizes do not grow with the log, and the same over the history."""
     counts, seen, number = Counter[str](), set[Formula](), 0
     while len(seen) < formulas:
         chance, number = random.Random(f"nests {semantics} {number}"), number + 1
@@ -137,7 +139,7 @@ def test_unions_of_conjunctive_queries_as_nests(
         seen.add(formula)
         if all(counts[each] >= times for each in operators(formula)):
             continue
-        given, wanted = telling(formula, columns, semantics, chance)
+        given, wanted = informative_log(formula, columns, semantics, chance)
         ranges = partition(chance, len(given))
         found = answers(plan.reading.formula, columns, given, ranges, semantics)
         assert found == wanted, f"{two_sorted_text(formula)}\n{plan.reading.formula}\n{given}\n{ranges}"

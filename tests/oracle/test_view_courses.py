@@ -1,9 +1,9 @@
-"""Law 3 on DuckDB: random views kept along random courses of changes, refreshes and time, against the definitions.
+"""Law 3 on DuckDB: random views, maintained over random courses of changes, refreshes and time.
 
-A case is a view and a course of its tables, compared as soon as the view has its value and after each refresh.  What
-maintains it is what maintains a view of a home (``execution.temporal.computing``), over files of log rows.  Hypothesis
-draws the cases; ``make test-long`` ten times as many, of six times as many views, with a seed that it prints
-(WEFT_SEED repeats it).
+A case is a view and a course of its tables. The test compares the first value of the view, and the value after each
+refresh. The maintenance is that of a home (``execution.temporal.computing``), over files of log rows. Hypothesis draws
+the cases. ``make test-long`` runs ten times as many cases of six times as many views. It prints its seed, and WEFT_SEED
+repeats it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from oracle.view_courses import SHARDS, TRIED, WORDS, Keeping, one_for_all, optimize, telling
+from oracle.view_courses import SHARDS, TRIED, WORDS, Keeping, informative_course, one_for_all, optimize
 from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
@@ -49,7 +49,7 @@ SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32)
 
 
 class Tried:
-    """The cases of one shard, and what they are like."""
+    """The cases of one shard, and their properties."""
 
     def __init__(self, shard: int, folder: Path, sql: TemporalSql, longest: int = LONGEST) -> None:
         self.shard, self.folder, self.sql, self.longest = shard, folder, sql, longest
@@ -75,7 +75,7 @@ class Tried:
         place = self.folder / str(len(self.seen))
         place.mkdir()
         instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
-        courses = [telling(query, chance, instants) for _ in range(1 if alone else self.courses)]
+        courses = [informative_course(query, chance, instants) for _ in range(1 if alone else self.courses)]
         optimize(self.sql, wanted=query.text().count(" AS a") >= WIDE)
         try:
             keeping = Keeping(query, courses, place)

@@ -1,8 +1,8 @@
-"""Law 3 on both engines: views kept along random courses, each refresh on DuckDB or on Spark, against the definitions.
+"""Law 3 on both engines: views that are maintained over random courses, each refresh on DuckDB or on Spark.
 
-A view goes from one engine to the other along its course.  Planning takes Spark a hundred times as long as DuckDB,
-whatever rows there are.  So views are kept along several courses at once, and long texts are left to
-``test_view_courses``.
+The engine of a view changes during its course. Spark takes a hundred times as long as DuckDB to plan the SQL, for any
+number of rows. Views are therefore maintained over several courses at once, and only ``test_view_courses`` runs long
+texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from oracle.spark_engine import spark_engine
-from oracle.view_courses import Keeping, one_for_all, telling
+from oracle.view_courses import Keeping, informative_course, one_for_all
 from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from weft.errors import SqlError
@@ -42,7 +42,7 @@ def along(
 ) -> None:
     """Keeps one view along some courses, and compares it with its definition after each refresh."""
     instants = [*sorted(chance.sample(range(LAST), chance.choice((1, 2)))), LAST]
-    courses = [telling(query, chance, instants) for _ in range(1 if one_for_all(query) else COURSES)]
+    courses = [informative_course(query, chance, instants) for _ in range(1 if one_for_all(query) else COURSES)]
     engines = [ENGINES[turn % 2], ENGINES[(turn + 1) % 2], chance.choice(ENGINES)][: len(instants)]
     keeping = Keeping(query, courses, folder)
     for t, by in zip(instants, engines, strict=True):

@@ -1,8 +1,8 @@
 """Laws 1 and 2 of standing queries over views that depend on NOW, against the definitions written into the text.
 
-Views are random queries over tracked tables, and over views before them.  A query names them; the reference has each as
-``(SELECT DISTINCT * FROM (its text))``, with NOW = s at every instant s.  The views go the way of a home's: they are
-stored as they were bound, restored, and written into the query (``catalog.definitions``).
+Views are random queries over tracked tables and over earlier views. A query names them. In the reference, each view is
+``(SELECT DISTINCT * FROM (its text))``, with NOW = s at every instant s. The views are stored as bound, restored and
+inserted into the query, as in a home (``catalog.definitions``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oracle.derived import Standing
 from oracle.engines import Row, Sqlite
 from oracle.expressions import LAST, Columns, Kind
 from oracle.grammar import TABLES, Writer, by_kind
-from oracle.histories import COLUMNS, Case, History, history, telling
+from oracle.histories import COLUMNS, Case, History, history, informative_case
 from oracle.laws import Law, Trial, any_partition, from_now, later_tick, many_queries, stored_as_it_is, union_of_starts
 from oracle.shards import shards
 from oracle.spelling import Text, differs, folded, spelled
@@ -130,9 +130,10 @@ class Added:
 
 
 def added(viewed: Viewed) -> Added:
-    """What a home has after the views were added; raises SqlError.
+    """Return the tables of a home after the views were added.
 
-    A view without NOW is read by its definition, too: it has no kept periods here, and they are the same by law 5.
+    Raise SqlError. Views without NOW are also read by their definitions, because they have no stored periods here. By
+    law 5, both are the same.
     """
     known, views, depending = tables(), [], set[str]()
     for number, (name, text) in enumerate(viewed.views.items(), len(TABLES) + 1):
@@ -177,7 +178,7 @@ def ending(chance: random.Random) -> History:
 
 
 def distinct() -> Iterator[tuple[Viewed, random.Random]]:
-    """Queries over views of which at least one depends on NOW, no two alike but for constants and aliases."""
+    """Queries over views, at least one of which depends on NOW. They differ in more than constants and aliases."""
     seen: set[str] = set()
     for number in range(10 * TEXTS):
         chance = random.Random(number)
@@ -231,7 +232,7 @@ def tried(
     counts: Counter[str],
 ) -> None:
     cuts = tuple(sorted(chance.randint(0, LAST + 1) for _ in range(chance.choice([1, 2, 3]))))
-    found, reference = telling(engine, Case(viewed.query, ending(chance), cuts, number))
+    found, reference = informative_case(engine, Case(viewed.query, ending(chance), cuts, number))
     trial = OverViews(found, engine)
     trial.known = known
     trial.reference = reference

@@ -1,7 +1,7 @@
-"""The value of random views, as SQL on DuckDB, against the paper's definitions taken literally (``view_terms``).
+"""The value of random views, as SQL on DuckDB, against the paper's definitions, evaluated literally (``view_terms``).
 
-No two of the texts are alike but for constants.  Each is asked at a few instants of one history, chosen so that it has
-something to say; ``make test-long`` asks at every instant, with a seed that it prints (WEFT_SEED repeats it).
+The texts differ in more than constants. Each is evaluated at a few instants of one history in which its value changes.
+``make test-long`` evaluates every instant. It prints its seed, and WEFT_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def compiled(home: Histories, text: str) -> Temporal | None:
 
 
 class Course:
-    """Tries views one after another and counts what they are like."""
+    """Try views, and count their properties."""
 
     def __init__(self) -> None:
         self.home = tables()
@@ -91,7 +91,7 @@ class Course:
         if relation is None:
             self.counts["beyond the limits"] += 1
             return
-        full, values = self.telling(query, chance, asked)
+        full, values = self.informative_history(query, chance, asked)
         for now, expected in values.items():
             self.home.load(recorded_at(now, full))
             found = self.home.value(relation, now)
@@ -102,7 +102,7 @@ class Course:
     def missing(self) -> list[str]:
         return [each for each in (*OPERATORS, *WORDS) if not self.counts[each]]
 
-    def telling(self, query: Query, chance: random.Random, asked: int) -> tuple[Recorded, dict[int, Value]]:
+    def informative_history(self, query: Query, chance: random.Random, asked: int) -> tuple[Recorded, dict[int, Value]]:
         """A history, and values at some instants, that say something, if such are soon found."""
         best: tuple[int, Recorded, dict[int, Value]] | None = None
         for _ in range(TRIES):
@@ -167,7 +167,7 @@ ASKED_AGAIN = {
     "either, twice": (Joined("OR", (NEVER, LATER)), Joined("OR", (LONG_ENOUGH, CONTAINED))),
     "both in an alternative": (Joined("OR", (Joined("AND", (LONG_ENOUGH, LATER)), CONTAINED)), NEVER),
 }
-"""A row's own periods, asked for after another condition has taken instants from it: few random texts do so."""
+"""A condition on a row's periods after another condition has removed instants, which few random texts have."""
 
 
 @pytest.mark.parametrize("name", ASKED_AGAIN)

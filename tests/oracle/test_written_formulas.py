@@ -1,7 +1,7 @@
-"""Texts of formulas: every one that is accepted steps without an error, and answers what it says literally.
+"""Texts of formulas: every accepted text is evaluated without an error, and has the answers of its literal meaning.
 
-The texts are drawn near the border of what is accepted (``written_formulas``).  ``make test-long`` draws more, with a
-seed that it prints (WEFT_SEED repeats it).
+The texts are close to the limits of what is accepted (``written_formulas``). ``make test-long`` draws more texts. It
+prints its seed, and WEFT_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def found_answers(read: ParsedFormula, given: Log, chance: random.Random, semant
 
 
 def tried(text: str, chance: random.Random, logs: int = 1, states: int = 5) -> Counter[str]:
-    """Compares a formula's answers with what it says, if it is accepted; counts what happened."""
+    """Compare the answers of an accepted formula with its literal meaning, and count the outcomes."""
     try:
         read = reading(text, KNOWN)
     except FormulaError:

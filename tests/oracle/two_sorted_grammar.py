@@ -1,5 +1,7 @@
-"""Random formulas of two sorts: each is drawn for the data variables that it is to have free, and may speak of any of
-the time points that are bound around it, and of NOW."""
+"""Random formulas with two sorts of variables.
+
+Each formula is drawn for given free data variables. It may use all time points that are bound around it, and NOW.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +210,7 @@ def _with_test(found: Formula, drawn: Formula) -> Formula:
 
 
 def operators(formula: Formula) -> Iterator[str]:
-    """What a formula has, with what tells the rules of its evaluation apart."""
+    """The operators of a formula, with the properties that select their rules."""
     for part in subformulas(formula):
         name = type(part).__name__
         match part:

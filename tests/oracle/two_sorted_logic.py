@@ -1,8 +1,8 @@
-"""Figure 1 of Toman 2007, read literally over the tree of ``algebra.formula``: how often one valuation of variables
-over data and over time points satisfies a formula, asked over a prefix of a log, quantifiers summed over both domains.
+"""Figure 1 of Toman 2007, implemented literally over the tree of ``algebra.formula``.
 
-With Weft's additions: NOW is the last time point of the prefix, distances of time points are those of their times, and
-aggregations go over the distinct answers.
+The result is the number of times that one valuation of data variables and time points satisfies a formula over a prefix
+of a log. Quantifiers are sums over both domains. Weft's additions are included: NOW is the last time point of the
+prefix, the distance of time points is that of their times, and aggregations cover the distinct answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from weft.algebra.formula import (
 )
 
 MOST = 130
-"""More than any count or sum that the drawn cases come to."""
+"""A number above every count and sum in the drawn cases."""
 Valuation = Mapping[Variable, Value]
 
 

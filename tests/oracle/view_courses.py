@@ -1,10 +1,10 @@
-"""A view kept along random courses of its tables, by the maintenance that a home runs, over files of log rows.
+"""A view over random courses of its tables, maintained as in a home, over files of log rows.
 
-A course is what is known of the tables at each instant of the grid: rows that come, end and come again, several tables
-at one instant, and now and then a correction of the past.  Views are refreshed at some of the instants.
+A course is the known content of the tables at each instant of the grid: rows begin, end and begin again, in several
+tables at one instant, and the past is sometimes corrected. Views are refreshed at some of the instants.
 
-What a maintenance costs is planning its SQL.  So most views are asked for several courses at once: each table has one
-more column, ``course``, equated wherever rows meet (``apart``), and each course is compared for itself.
+The planning of the SQL takes most of the time of a maintenance. Most views are therefore maintained for several courses
+at once. Each table has one more column, ``course``, which joins compare (``apart``), and each course is checked alone.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ COURSE = "course"
 """The column that says which course a row is of."""
 Held = dict[Row, set[int]]
 """Row -> the instants at which it holds, up to the one as of which that is known."""
-Told = list[tuple[Any, ...]]
+LogRows = list[tuple[Any, ...]]
 """Log rows: values, from, to, ts."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """By instant, what is known of each table then; how many corrections there were."""
+    """The known content of each table by instant, and the number of corrections."""
 
     known: Sequence[Mapping[str, Held]]
     corrections: int
@@ -89,9 +89,9 @@ class Course:
         }
         return State(now, tables, {name: (*columns, *[COURSE][: len(more)]) for name, columns in TABLES.items()})
 
-    def told(self, table: str, after: int, until: int) -> Told:
+    def log_rows(self, table: str, after: int, until: int) -> LogRows:
         """The log rows that were recorded in (after, until]."""
-        found: Told = []
+        found: LogRows = []
         for now in range(after + 1, until + 1):
             old = _periods(self.known[now - 1][table], now - 1) if now else {}
             new = _periods(self.known[now][table], now)
@@ -108,7 +108,7 @@ class Course:
         return gone, any(at - lasting.get(row, set()) for row, at in new.items())
 
 
-def telling(query: Query, chance: random.Random, instants: Sequence[int]) -> Course:
+def informative_course(query: Query, chance: random.Random, instants: Sequence[int]) -> Course:
     """A course along which a view changes, if such a one is soon found."""
     for _ in range(TRIES):
         found = course(chance)
@@ -253,7 +253,7 @@ class Keeping:
     files: dict[int, list[DataFile]] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     kept: dict[tuple[Any, ...], int | None] = field(default_factory=dict)
-    """By row and first instant, the end of each period that the view's log tells of."""
+    """The end of each period in the view's log, by row and first instant."""
 
     def __post_init__(self) -> None:
         self.several = len(self.courses) > 1
@@ -265,7 +265,7 @@ class Keeping:
         self.own = record(KEPT, "kept", self.view_plan.columns)
 
     def expected(self, number: int, t: int) -> Value:
-        """By the definitions, what the view is at t in one course."""
+        """The value of the view at t in one course, by the definitions."""
         state = self.courses[number].state(t, (number,) if self.several else ())
         found = state.temporal(self.asked)
         return {row: periods(at, t) for row, at in found.items() if not self.several or row[self._place] == number}
@@ -275,7 +275,7 @@ class Keeping:
         return self.asked.names.index(COURSE)
 
     def value(self, number: int) -> Value:
-        """What the view's log tells of one course."""
+        """The content of the view's log for one course."""
         found: Value = {}
         for (*row, start), end in sorted(self.kept.items(), key=lambda period: period[0][-1]):
             if not self.several or row[self._place] == number:
@@ -285,7 +285,7 @@ class Keeping:
     def refresh(self, t: int, *, from_scratch: bool = False) -> None:
         """Maintains the view at t, or computes it from scratch."""
         for name, table in self.tables.items():
-            self._add(table, self._told(name, -1 if self.tau is None else self.tau, t))
+            self._add(table, self._log_rows(name, -1 if self.tau is None else self.tau, t))
         records = (*self.tables.values(), self.own)
         tables = {each.table_id: replace(each, last_ts=self.last.get(each.table_id)) for each in records}
         files = {key: tuple(self.files.get(key, ())) for key in tables}
@@ -303,39 +303,39 @@ class Keeping:
                 dated=False,
                 form=form,
             )
-        told = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
-        self._add(self.own, told)
-        for *key, end, _ in told:
+        log_rows = [] if change is None else [tuple(row.values()) for row in _whole(_read(change.rows)).to_pylist()]
+        self._add(self.own, log_rows)
+        for *key, end, _ in log_rows:
             self.kept[tuple(key)] = end
             if end == key[-1]:
                 del self.kept[tuple(key)]
         self.tau = t
 
-    def _told(self, name: str, after: int, until: int) -> Told:
+    def _log_rows(self, name: str, after: int, until: int) -> LogRows:
         """The log rows of all courses."""
         return [
             (*row[:-3], *([number] if self.several else []), *row[-3:])
             for number, each in enumerate(self.courses)
-            for row in each.told(name, after, until)
+            for row in each.log_rows(name, after, until)
         ]
 
-    def _add(self, table: TableRecord, told: Told) -> None:
+    def _add(self, table: TableRecord, log_rows: LogRows) -> None:
         """A file of these log rows, with its statistics."""
-        if not told:
+        if not log_rows:
             return
         key, schema = table.table_id, stored_schema(table.stored)
         place = self.folder / f"{key}-{len(self.files.get(key, ()))}.parquet"
-        columns = zip(zip(*told, strict=True), schema, strict=True)
+        columns = zip(zip(*log_rows, strict=True), schema, strict=True)
         arrays = [pa.array(values, _plain(each.type)).cast(each.type) for values, each in columns]
         pq.write_table(pa.table(arrays, schema=schema), place)
-        instants = [row[-1] for row in told]
+        instants = [row[-1] for row in log_rows]
         least, greatest = {TS: min(instants)}, {TS: max(instants)}
-        file = DataFile(store_of(place), place.stat().st_size, len(told), least, greatest)
+        file = DataFile(store_of(place), place.stat().st_size, len(log_rows), least, greatest)
         self.files.setdefault(key, []).append(file)
         self.last[key] = max(instants)
 
     def ran(self, after: int, t: int) -> set[str]:
-        """The equations that a maintenance goes by, and the rules by which terms were dropped."""
+        """The equations of a maintenance, and the rules by which terms were dropped."""
         plan, kinds, changed = self.view_plan.plan, set[Kind](), []
         for table in self.view_plan.tables:
             found = [each.changes(table.name, after, t) for each in self.courses]

@@ -1,4 +1,4 @@
-"""Random views: the objects of ``view_terms`` put together, and histories for them."""
+"""Random views, composed of the objects of ``view_terms``, and histories for them."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def folded(query: Query) -> str:
 
 
 Recorded = dict[str, list[tuple[Any, ...]]]
-"""Rows of tables with from and to, which is None where the row has not ended: what is recorded at LAST."""
+"""The rows of tables as recorded at LAST, with from and to (None: the row has not ended)."""
 
 
 def history(chance: random.Random) -> Recorded:
@@ -275,7 +275,7 @@ def history(chance: random.Random) -> Recorded:
 
 
 def recorded_at(now: int, full: Recorded) -> Recorded:
-    """What was recorded at an earlier instant."""
+    """The rows as recorded at an earlier instant."""
     return {
         table: [(*row[:-1], None if row[-1] is None or row[-1] > now else row[-1]) for row in rows if row[-2] <= now]
         for table, rows in full.items()

@@ -1,10 +1,10 @@
-"""Views as objects that print their text and, by the paper's definitions, literally, give their value.
+"""Views as objects that print their text, and compute their value literally by the paper's definitions.
 
-A temporal relation is a set of tuples, a row with the set of instants at which it holds (Yang and Widom, definition
-3.1); instants are 0 … t_now, time beginning at 0, and NOW is in the set if and only if t_now is.  What has no word on
-time is evaluated snapshot by snapshot (definition 3.2); a row of FROM brings the whole set of its tuple along, of which
-the period functions speak, NOW being t_now at every snapshot (section 3.2).  Moving windows are τ_{t,w} (section 5).
-Conditions are SQL's: True, False, or None for unknown.
+A temporal relation is a set of tuples. A tuple is a row with the set of instants at which it holds (Yang and Widom,
+definition 3.1). Instants are 0 … t_now, and NOW is in the set if and only if t_now is. An operator that does not
+mention time is evaluated for each snapshot (definition 3.2). A row of FROM keeps the whole set of its tuple, for the
+period functions, and NOW is t_now in every snapshot (section 3.2). Moving windows are τ_{t,w} (section 5). A condition
+is True, False, or None for unknown, as in SQL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 Row = tuple[Any, ...]
 Relation = dict[Row, frozenset[int]]
 Around = Mapping[str, "tuple[Mapping[str, Any], frozenset[int]]"]
-"""Alias -> the tuple that it stands for: its row by columns, and its instants."""
+"""Maps an alias to its tuple: the row by columns, and the instants."""
 
 COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": lambda a, b: a == b,
@@ -33,7 +33,7 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass
 class State:
-    """The tables at t_now: what is recorded of them, and the columns' names."""
+    """The tables at t_now: their recorded rows, and the names of the columns."""
 
     now: int
     tables: Mapping[str, Relation]
@@ -415,7 +415,7 @@ MEASURES: Final[Mapping[str, Callable[[Sequence[Any]], Any]]] = {
     "STDDEV_POP": lambda given: root(variance(given, len(given))),
     "STDDEV_SAMP": lambda given: root(variance(given, len(given) - 1)),
 }
-"""The meaning of aggregates over values in ascending order, of which there is at least one."""
+"""The meaning of aggregates over one or more values in ascending order."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Random texts of formulas, most of them near the border of what can be monitored, and what they mean, literally.
+"""Random texts of formulas close to the limits of what can be monitored, with their literal meaning.
 
-The texts have comparisons and negations whose variables another part binds, and definitions (LET, LETPAST) that are
-nested and take the same few names.  ``Literally`` evaluates the written tree by the definitions, with sets: a formula
-holds or not under each assignment of values to its variables, tried one after another.  It knows nothing of names made
-unique, of safe forms, or of what is stored.
+The texts have comparisons and negations whose variables another part binds, and nested definitions (LET, LETPAST) that
+use the same few names. ``Literally`` evaluates the written tree by the definitions, with sets: it tries all assignments
+of values to the variables of a formula. It uses neither unique names, nor safe forms, nor stored relations.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class _Relation:
 
 @dataclass
 class Literally:
-    """What a written formula says along a log."""
+    """The literal meaning of a written formula over a log."""
 
     log: Log
     known: dict[tuple[int, int, tuple[tuple[str, int], ...], int], bool] = field(default_factory=dict)

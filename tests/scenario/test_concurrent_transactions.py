@@ -127,10 +127,10 @@ def require_laws(weft: Weft, there: dict[str, list[tuple[object, ...]]]) -> None
             moves[begin] += int(amount)
             if end is not None:
                 moves[end] -= int(amount)
-        for told in versions.values():
-            told.sort(key=lambda each: each[1])
-            assert [version for version, _, _ in told] == list(range(told[0][0], told[0][0] + len(told)))
-            assert [end for _, _, end in told[:-1]] == [begin for _, begin, _ in told[1:]]
+        for result in versions.values():
+            result.sort(key=lambda each: each[1])
+            assert [version for version, _, _ in result] == list(range(result[0][0], result[0][0] + len(result)))
+            assert [end for _, _, end in result[:-1]] == [begin for _, begin, _ in result[1:]]
     first = min(moves)
     assert [at for at, moved in moves.items() if moved and at != first] == []
     # The writers may begin before the snapshot. The snapshot shows each transaction in both tables or in none.

@@ -36,8 +36,8 @@ STEPS = tuple(pipeline.STEPS)
 class Kill:
     """A sequence of kills at ``points`` (``name`` or ``name:pass``) in ``step``.
 
-    ``after`` is the state of the home before the step: the name of an earlier step, or ``told`` for a committed tick
-    without deliveries.
+    ``after`` is the state of the home before the step: the name of an earlier step, or ``committed`` for a committed
+    tick without deliveries.
     """
 
     points: tuple[str, ...]
@@ -71,11 +71,11 @@ KILLS = (
     Kill(("state.written",), "second_tick", "load_more", slow=True),
     Kill(("state.noted",), "second_tick", "load_more", slow=True),
     Kill(("state.recorded", "tick.written"), "second_tick", "load_more"),
-    Kill(("delivery.opened:2",), "first_tick", "told"),
-    Kill(("delivery.torn",), "first_tick", "told"),
-    Kill(("delivery.torn:2", "delivery.recovered"), "first_tick", "told"),
-    Kill(("delivery.written",), "first_tick", "told"),
-    Kill(("delivery.marked:2",), "first_tick", "told"),
+    Kill(("delivery.opened:2",), "first_tick", "committed"),
+    Kill(("delivery.torn",), "first_tick", "committed"),
+    Kill(("delivery.torn:2", "delivery.recovered"), "first_tick", "committed"),
+    Kill(("delivery.written",), "first_tick", "committed"),
+    Kill(("delivery.marked:2",), "first_tick", "committed"),
 )
 
 
@@ -97,9 +97,9 @@ def undisturbed(spark: SparkSession, small_batches: None, sources: Path, homes: 
 
 
 @pytest.fixture(scope="module")
-def told(undisturbed: Contents, sources: Path, homes: Path) -> Path:
+def committed_home(undisturbed: Contents, sources: Path, homes: Path) -> Path:
     """Return a home whose process was killed after the commit of the first tick and before its delivery."""
-    home = homes / "after-told"
+    home = homes / "after-committed"
     shutil.copytree(homes / "after-install", home)
     assert run_process(home, sources, "first_tick", failpoint="tick.committed") == -signal.SIGKILL
     return home
@@ -127,7 +127,7 @@ def test_every_failpoint_is_killed_at() -> None:
 def _ways(kill: Kill) -> list[Any]:
     """Return the kill in the JVM of the tests and in a separate JVM. ``make test`` runs only one of the two."""
     name = f"{'-'.join(kill.points)}-{kill.step}"
-    if kill.after == "told" or kill.step.startswith("load"):  # no JVM is needed
+    if kill.after == "committed" or kill.step.startswith("load"):  # no JVM is needed
         return [pytest.param(kill, True, id=name, marks=[pytest.mark.slow] if kill.slow else [])]
     slow = {False: kill.slow or kill.whole, True: not kill.whole}
     return [
@@ -139,7 +139,7 @@ def _ways(kill: Kill) -> list[Any]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kill", "own_jvm"), [way for kill in KILLS for way in _ways(kill)])
 def test_a_killed_process_run_again_loses_nothing_and_repeats_nothing(
-    kill: Kill, own_jvm: bool, undisturbed: Contents, told: Path, sources: Path, homes: Path, tmp_path: Path
+    kill: Kill, own_jvm: bool, undisturbed: Contents, committed_home: Path, sources: Path, homes: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     if kill.after:

@@ -55,6 +55,6 @@ def test_the_demo_plays_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> Non
     _done(sys.executable, "-m", "pipx", "install", str(wheel), env=environment)
     weft = str(tmp_path / "bin" / "weft")
     assert _done(weft, "--version", env=environment, cwd=tmp_path) == "weft 0.1.0\n"
-    told = _done(weft, "demo", env=environment, cwd=tmp_path)
-    assert "unanswered" in told and "weft ingest mail YOUR.mbox" in told
+    result = _done(weft, "demo", env=environment, cwd=tmp_path)
+    assert "unanswered" in result and "weft ingest mail YOUR.mbox" in result
     assert "ok  home" in _done(weft, "doctor", "--home", "demo-home", env=environment, cwd=tmp_path)

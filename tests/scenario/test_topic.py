@@ -51,7 +51,7 @@ class Shop:
         self.put([self._envelope(key, "r", "0") for key in self.rows])
 
     def trade(self, count: int) -> None:
-        told = []
+        result = []
         for _ in range(count):
             self.transactions += 1
             one, other = self._drawn.sample(range(ROWS), 2)
@@ -59,15 +59,15 @@ class Shop:
             for key, moved in ((one, amount), (other, -amount)):
                 row = self.rows[key]
                 self.rows[key] = {**row, "amount": row["amount"] + moved, "version": row["version"] + 1}
-                told.append(self._envelope(key, "u", str(self.transactions)))
-        self.put(told)
+                result.append(self._envelope(key, "u", str(self.transactions)))
+        self.put(result)
 
     def _envelope(self, key: int, op: str, transaction: str) -> tuple[str, str]:
         source = {"table": "account", "ts_ms": FIRST + self.transactions * 1000, "txId": transaction}
         return str(key), json.dumps({"op": op, "after": self.rows[key], "source": source})
 
-    def put(self, told: list[tuple[str, str | None]]) -> None:
-        for key, value in told:
+    def put(self, result: list[tuple[str, str | None]]) -> None:
+        for key, value in result:
             self._producer.produce(self._topic, value, key)
         assert self._producer.flush(60) == 0
 
@@ -113,10 +113,10 @@ def require_laws(weft: Weft, shop: Shop) -> None:
         moves[begin] += int(amount)
         if end is not None:
             moves[end] -= int(amount)
-    for key, told in versions.items():
-        told.sort()
-        assert [version for _, version, _ in told] == list(range(shop.rows[int(key)]["version"] + 1))
-        assert [end for _, _, end in told] == [*(begin for begin, _, _ in told[1:]), None]
+    for key, result in versions.items():
+        result.sort()
+        assert [version for _, version, _ in result] == list(range(shop.rows[int(key)]["version"] + 1))
+        assert [end for _, _, end in result] == [*(begin for begin, _, _ in result[1:]), None]
     first = min(moves)
     assert moves.pop(first) == 100 * ROWS and not any(moves.values())
     assert sorted(moves) == [(FIRST + number * 1000) * 1000 for number in range(1, shop.transactions + 1)]

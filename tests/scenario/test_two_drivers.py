@@ -140,12 +140,12 @@ def test_a_machine_without_the_shared_folder_delivers_nothing(home: Path, tmp_pa
     other = {"WEFT_FILES_ROOT": str(tmp_path / "not-mounted")}
     load(home, 1)
     ticked = on_machine("second", "tick", "--home", str(home), **other)
-    told, _ = ticked.communicate(timeout=PATIENCE_SECONDS)
-    assert "is not the folder in which the machines of this home deliver file: channels" in told
+    result, _ = ticked.communicate(timeout=PATIENCE_SECONDS)
+    assert "is not the folder in which the machines of this home deliver file: channels" in result
     for command in (("doctor",), ("install", "more", LARGE, "--keep", "synopsis", "--to", "file:more.jsonl")):
         refused = on_machine("second", *command, "--home", str(home), **other)
-        told, _ = refused.communicate(timeout=PATIENCE_SECONDS)
-        assert refused.returncode != 0 and "Mount that folder here" in told, told
+        result, _ = refused.communicate(timeout=PATIENCE_SECONDS)
+        assert refused.returncode != 0 and "Mount that folder here" in result, result
     assert delivered(home) == [] and not (tmp_path / "not-mounted").exists()
     with Weft.open(home) as weft:  # the second machine's attempts cause no pause
         weft.deliver()
@@ -234,8 +234,8 @@ def test_a_machine_that_was_taken_for_dead_changes_nothing(how: str, stopped: st
         assert time.monotonic() - begun < 120  # a lease lasts for ten minutes
         assert delivered(pair.folder) == [(1, 1), (2, 2), (3, 3)]
 
-    told = overtaken(pair.first, *STOPPED[stopped], taken_over)
-    assert told.startswith("LeaseLost another writer took this home over"), told
+    result = overtaken(pair.first, *STOPPED[stopped], taken_over)
+    assert result.startswith("LeaseLost another writer took this home over"), result
     pair.more(4)
     pair.second.tick()
     assert delivered(pair.folder) == [(each, each) for each in (1, 2, 3, 4)]

@@ -97,7 +97,7 @@ def test_periods_that_contain_the_instant(home: Weft, options: dict[str, str], e
     assert sorted(tuple(row.values())[:2] for row in rows.to_pylist()) == expected
 
 
-def test_what_cannot_be_read_is_refused(home: Weft, tmp_path: Path) -> None:
+def test_unreadable_input_is_refused(home: Weft, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="was last refreshed at 2026-03-08"):
         read(home, view="depts", at="2026-03-09")
     home.make_table("events", "id INT")

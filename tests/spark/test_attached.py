@@ -147,7 +147,7 @@ def test_row_tracking_gives_the_instants_of_rewritten_rows_after_vacuum(
         assert sorted(row[3] for row in samples) == [to_datetime(each) for each in times]  # type: ignore[index, union-attr]
 
 
-def test_what_cannot_be_read_is_refused_with_all_reasons(other_spark: DeltaSpark, tmp_path: Path) -> None:
+def test_an_unreadable_table_is_refused_with_all_reasons(other_spark: DeltaSpark, tmp_path: Path) -> None:
     other = tmp_path / "other"
     mapped = "TBLPROPERTIES (delta.columnMapping.mode = 'name', delta.enableDeletionVectors = true)"
     other_spark.sql(f"CREATE TABLE delta.`{other}` (id BIGINT, inner STRUCT<a: INT>) USING delta {mapped}")

@@ -45,12 +45,12 @@ def weft(spark: SparkSession, tmp_path: Path) -> Weft:
     return made
 
 
-def told(found: Backtest) -> dict[tuple[object, ...], int]:
+def first_instants_of(found: Backtest) -> dict[tuple[object, ...], int]:
     return {row: at for at, row in found.answers}
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_it_tells_what_would_be_delivered(weft: Weft, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backtest_returns_the_answers(weft: Weft, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:  # too large for the driver, so Spark evaluates the whole query
         monkeypatch.setattr(finding, "_collected", lambda *args, **kwargs: None)
     until = START + UNTIL * DAY
@@ -62,8 +62,8 @@ def test_it_tells_what_would_be_delivered(weft: Weft, large: bool, monkeypatch: 
         weft.install(f"later{number}", text, start="now")
     weft.tick(now=until)
     for number, text in enumerate(TEXTS):
-        assert told(whole[number]) == first_instants(weft, f"whole{number}"), text
-        assert told(later[number]) == first_instants(weft, f"later{number}"), text
+        assert first_instants_of(whole[number]) == first_instants(weft, f"whole{number}"), text
+        assert first_instants_of(later[number]) == first_instants(weft, f"later{number}"), text
     for found in (*whole, *later):
         instants = [at for at, _ in found.answers]
         assert instants == sorted(instants)

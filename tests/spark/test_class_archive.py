@@ -120,17 +120,17 @@ def test_the_next_jvm_takes_its_classes_from_it(made: ClassArchive, environ: Pat
     log = environ / "classes.log"
     os.environ["JDK_JAVA_OPTIONS"] = f"-Xlog:class+load:file={log}"
     try:
-        told = _python(USE, environ).communicate(timeout=120)[0]
+        result = _python(USE, environ).communicate(timeout=120)[0]
     finally:
         del os.environ["JDK_JAVA_OPTIONS"]
-    assert told.split() == ["3"]
+    assert result.split() == ["3"]
     loaded = log.read_text().splitlines()
     session = next(line for line in loaded if " org.apache.spark.SparkContext source" in line)
     assert "shared objects file" in session
     assert sum("shared objects file" in line for line in loaded) > 5_000
 
 
-def _from_archive(told: Path, options: Sequence[str]) -> bool:
+def _from_archive(result: Path, options: Sequence[str]) -> bool:
     """Return whether a JVM with these options takes Spark's classes from an archive. The JVM ends at once, because its
     input is empty.
     """
@@ -138,7 +138,7 @@ def _from_archive(told: Path, options: Sequence[str]) -> bool:
     main = "org.apache.spark.api.python.PythonGatewayServer"
     done = subprocess.run(
         [str(find_java().executable), *options, "-Xlog:class+load", "-cp", path, main],
-        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(result)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -151,8 +151,8 @@ def _from_archive(told: Path, options: Sequence[str]) -> bool:
 
 def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_path: Path) -> None:
     options = archive_options(made, "1g")
-    told = tmp_path / "connection"
-    assert _from_archive(told, options)
+    result = tmp_path / "connection"
+    assert _from_archive(result, options)
     whole = made.file.read_bytes()
     middle = len(whole) // 2
     for name, damaged in {
@@ -162,7 +162,7 @@ def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_p
     }.items():
         other = tmp_path / name
         other.write_bytes(damaged)
-        assert not _from_archive(told, [each.replace(str(made.file), str(other)) for each in options]), name
+        assert not _from_archive(result, [each.replace(str(made.file), str(other)) for each in options]), name
     made.file.chmod(0o600)
     os.truncate(made.file, middle)
     assert archive_options(made, "1g") == ()
@@ -174,6 +174,6 @@ def test_a_damaged_one_and_a_stale_one_are_passed_over(made: ClassArchive, tmp_p
     try:
         assert _archive().file != made.file
         assert archive_options(_archive(), "1g") == ()
-        assert not _from_archive(told, options)
+        assert not _from_archive(result, options)
     finally:
         os.utime(jar, ns=(before, before))

@@ -83,9 +83,9 @@ def test_a_whole_session(weft: Callable[..., Any], tmp_path: Path, spark: SparkS
     weft("install", "q4", Q4, "--user", "ben")
     weft("install", "quiet", QUIET)
     weft("install", "late", Q3, "--from", "now")
-    told = weft("tick", "--now", "1993-04-12", "--json")["ticks"][0]["queries"]
-    assert [(each["name"], each["rows"]) for each in told] == [("q3", 1), ("q4", 0), ("quiet", 3), ("late", 0)]
-    q4 = told[1]
+    result = weft("tick", "--now", "1993-04-12", "--json")["ticks"][0]["queries"]
+    assert [(each["name"], each["rows"]) for each in result] == [("q3", 1), ("q4", 0), ("quiet", 3), ("late", 0)]
+    q4 = result[1]
     assert q4["next_by_time"] == "1993-05-05T00:00:00.000001Z"  # b, four weeks old
     assert _ids(weft, "quiet") == ["a@x", "b@x", "c@x"]
 
@@ -211,10 +211,10 @@ def test_a_tick_computes_states_as_explain_prints(
     ran.clear()
     write_spool([_article("d", 28, to="a"), _article("e", 29, to="c")], tmp_path / "two", numbers)
     weft("ingest", "mail", "two", "--ts-from", "date")
-    told = weft("explain", "--tick", name, "--json")
+    result = weft("explain", "--tick", name, "--json")
     print(weft("explain", "--tick", name))
-    assert told["way"] == "duckdb" and {each["by"] for each in told["relations"]} == {"driver"}
-    assert any("__news__of_state_" in each["view"] and each["rows"] == 2 for each in told["relations"])
+    assert result["way"] == "duckdb" and {each["by"] for each in result["relations"]} == {"driver"}
+    assert any("__news__of_state_" in each["view"] and each["rows"] == 2 for each in result["relations"])
     weft("tick", "--now", "1993-05-10")
     steps = [step for state in explained["states"] for step in state["steps"]]
     ends = [state["steps"][-1] for state in (*explained["q_m_states"], *explained["states"])]

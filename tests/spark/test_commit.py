@@ -161,7 +161,7 @@ def by_executors(spark: SparkSession, rows: pa.Table) -> Callable[[FileForm], li
 
 
 @pytest.mark.parametrize("executors_first", [False, True])
-def test_a_tick_s_output_is_fenced_whoever_wrote_before(
+def test_a_tick_s_output_is_fenced_after_each_kind_of_writer(
     spark: SparkSession, other_spark: DeltaSpark, tmp_path: Path, executors_first: bool
 ) -> None:
     catalog = open_catalog(tmp_path / "home", create=True, clock="replay", at=1)

@@ -97,7 +97,7 @@ def test_a_translated_text_gives_the_same(text: str, homes: tuple[Weft, Timeline
         ("SELECT day - DATE '2026-01-01' AS x FROM t", "SELECT day - DATE '2026-01-01' AS x FROM t"),
     ],
 )
-def test_what_is_refused_differs(text: str, spark: str, homes: tuple[Weft, Timeline]) -> None:
+def test_refused_constructs_give_other_rows(text: str, spark: str, homes: tuple[Weft, Timeline]) -> None:
     """The refusals are of queries that Spark would answer otherwise."""
     home, timeline = homes
     with pytest.raises(SqlError, match=r"is not translated.*line 1, column 8"):

@@ -136,6 +136,6 @@ def test_spark_repeats_what_duckdb_cannot_finish(
     assert None not in unwritten.made, "DuckDB fails when it writes"
 
 
-def test_what_may_differ_stays_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_expressions_that_may_differ_stay_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     made = Home(tmp_path / "small", spark, ReadBounds(), {"double": BY_SPARK["double"]}).made
     assert made == [None, None]

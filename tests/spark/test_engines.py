@@ -54,7 +54,7 @@ def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(file: Path, rows: list[str]) -> None:
-    file.write_text("\n".join(["id,name,dept", *rows, ""]))
+    file.write_text("\n".join(["id, name, dept", *rows, ""]))
 
 
 def course(folder: Path, monkeypatch: pytest.MonkeyPatch, bounds: EngineBounds) -> tuple[Weft, list[str], object]:
@@ -75,8 +75,8 @@ def course(folder: Path, monkeypatch: pytest.MonkeyPatch, bounds: EngineBounds) 
         weft.poll_source("staff", now=at)
         engines += [each.by for each in weft.refresh_views(now=at + 10) if each.changed or each.gone]
         weft.tick(now=at + 20)
-    told = [(row.values, row.first_at) for row in weft.results("new_devs")]
-    return weft, engines, told
+    result = [(row.values, row.first_at) for row in weft.results("new_devs")]
+    return weft, engines, result
 
 
 def kept(weft: Weft, name: str) -> list[str]:
@@ -91,9 +91,9 @@ def test_views_are_the_same_on_both_engines(
         place = tmp_path / str(number)
         place.mkdir()
         homes.append(course(place, monkeypatch, bounds))
-    (driver, by_driver, told), (other, by_spark, also_told) = homes
+    (driver, by_driver, result), (other, by_spark, also_told) = homes
     assert {*by_driver} == {"driver"} and {*by_spark} == {"Spark"} and len(by_driver) == len(by_spark) > len(VIEWS)
-    assert told == also_told and len(told) == 3
+    assert result == also_told and len(result) == 3
     for name in VIEWS:
         assert kept(driver, name) == kept(other, name) != [], name
     assert verify(other.catalog) == []
@@ -186,7 +186,7 @@ def test_synopses_deliver_the_same_on_both_engines_by_turns(
 
 
 @pytest.mark.parametrize("point", ["tick.written:1", "tick.written:2"])
-def test_whoever_ends_a_dead_tick_takes_the_engine_that_its_size_asks_for(
+def test_a_process_that_completes_a_dead_tick_chooses_the_engine_by_its_size(
     point: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows, names = (*FIRST, *drawn(3)), ["before", "within"]
@@ -256,8 +256,8 @@ def test_a_large_batch_has_the_view_computed_anew(
     engines = {"small": EngineBounds(), "driver": EngineBounds(again=0), "Spark": ON_SPARK_ANEW}
     for by, bounds in engines.items():
         (tmp_path / by).mkdir()
-        weft, _, told = course(tmp_path / by, monkeypatch, bounds)
-        kept_by[by] = [kept(weft, name) for name in VIEWS] + [sorted(map(repr, told))]  # type: ignore[call-overload]
+        weft, _, result = course(tmp_path / by, monkeypatch, bounds)
+        kept_by[by] = [kept(weft, name) for name in VIEWS] + [sorted(map(repr, result))]  # type: ignore[call-overload]
         assert verify(weft.catalog) == []
     assert kept_by["small"] == kept_by["driver"] == kept_by["Spark"]
     write(tmp_path / "Spark" / "staff.csv", ["5,Ed,Dev"])

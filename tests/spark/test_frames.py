@@ -32,12 +32,12 @@ def test_a_frame_is_appended_without_being_collected(spark: SparkSession, tmp_pa
     with Weft.open(tmp_path / "home", create=True) as home:
         home.make_table("t", COLUMNS)
         frame = home.session().sql(SELECTED)
-        for bad, told in (
+        for bad, message in (
             (frame.withColumn("x", frame.id), "no column 'x'"),
             (frame.selectExpr("IF(id < 2, id, 3000000000) AS id"), "id is 3000000000, which is not of type .*row 3"),
             (frame.selectExpr("s AS id"), "which is not of type INT"),
         ):
-            with pytest.raises(Refused, match=told):
+            with pytest.raises(Refused, match=message):
                 home.append("t", bad)
         with pytest.raises(ExecutionError, match="computing the rows"):
             home.append("t", frame.selectExpr("CAST(RAISE_ERROR('no') AS INT) AS id"))

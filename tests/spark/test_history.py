@@ -68,7 +68,7 @@ def weft(spark: SparkSession, tmp_path: Path) -> Weft:
 END = START + (ORDERS + 100) * HOUR
 
 
-def test_orders_then_shipments_tell_what_was_not_shipped_in_time(weft: Weft, tmp_path: Path) -> None:
+def test_orders_and_then_shipments_give_the_late_orders(weft: Weft, tmp_path: Path) -> None:
     done = weft.ingest_file(written(tmp_path / "orders.csv", orders()), "orders", ts_from="at")
     assert (done.stored, done.late, done.first_ts, done.last_ts) == (ORDERS, 0, placed(0), placed(ORDERS - 1))
     done = weft.ingest_file(written(tmp_path / "shipments.csv", shipments(0, END)), "shipments", ts_from="at")
@@ -90,7 +90,7 @@ def test_several_windows_and_what_comes_late(weft: Weft, tmp_path: Path) -> None
     weft.tick(now=half)
     first = {(number,): when for number in range(ORDERS) if (when := due(number)) is not None and when < half}
     assert first_instants(weft, "unshipped") == first
-    told = answers(weft, "unshipped")
+    result = answers(weft, "unshipped")
     rows = [*shipments(half, END), (late, placed(late) + HOUR), (100, placed(100) + 1)]
     done = weft.ingest_file(written(tmp_path / "s2.csv", rows), "shipments", ts_from="at")
     # Order 100 has the time F. Rows directly after F are not late.
@@ -100,7 +100,7 @@ def test_several_windows_and_what_comes_late(weft: Weft, tmp_path: Path) -> None
     expected = {(number,): when for number in range(ORDERS) if (when := due(number)) is not None and number != 100}
     assert (late,) in expected
     assert first_instants(weft, "unshipped") == expected
-    assert answers(weft, "unshipped")[: len(told)] == told
+    assert answers(weft, "unshipped")[: len(result)] == result
 
 
 def test_a_load_that_holds_is_passed_by_no_tick(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +131,7 @@ def test_a_load_that_holds_is_passed_by_no_tick(weft: Weft, tmp_path: Path, monk
     assert found[0] == END
 
 
-def test_on_a_wall_home_what_is_ahead_of_the_clock_arrives_when_it_gets_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_on_a_wall_home_a_row_ahead_of_the_clock_arrives_at_its_time(spark: SparkSession, tmp_path: Path) -> None:
     clock = [AT]
     weft = Weft.open(tmp_path / "home", clock="wall", wall=lambda: clock[0], create=True)
     weft.ingest_file(written(tmp_path / "a.csv", [(1, AT - DAY)]), "t", ts_from="at")

@@ -115,7 +115,7 @@ def test_mail_is_stored_once_known_again_and_late_where_it_is(
     ]
 
 
-def test_what_was_in_quarantine_is_stored_once_it_can_be_read(
+def test_quarantined_records_are_stored_when_they_can_be_read(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     tomorrow = letter(Date="Fri, 17 Nov 2023 00:00 GMT", Newsgroups=None)

@@ -172,7 +172,7 @@ def test_an_error_of_spark_while_answers_are_written_sets_one_query_aside(tmp_pa
 NOTHING = ReadBounds(**dict.fromkeys(BOUNDS.__dataclass_fields__, 0))
 
 
-def test_what_belongs_to_the_home_sets_nothing_aside(tmp_path: Path, spark: SparkSession) -> None:
+def test_an_error_of_the_home_sets_nothing_aside(tmp_path: Path, spark: SparkSession) -> None:
     pair = Pair(tmp_path, spark)
     pair.load(3)
     pair.tick(1)

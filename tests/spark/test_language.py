@@ -146,7 +146,7 @@ def engine() -> Sqlite:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_is_delivered_is_what_the_text_says_at_every_instant(name: str, home: Weft, engine: Sqlite) -> None:
+def test_the_answers_are_those_of_the_text_at_every_instant(name: str, home: Weft, engine: Sqlite) -> None:
     wanted = reference(engine, TEXTS[name][1]).first()
     query = home.catalog.queries.named(name)
     assert query.reason is None and query.state == "active"

@@ -42,7 +42,7 @@ def made(name):
     weft = Weft.open(folder / name, clock="replay", create=True)
     load(weft, 0, 150)
     return weft
-def told(done):
+def outcomes_of(done):
     return {each.query.name: [each.rows, each.query.state, each.reason] for each in done.reports[-1].outcomes}
 """
 
@@ -83,9 +83,9 @@ except JvmEnded as error:
 print()
 print(json.dumps({
     "broken off": broken_off,
-    "first": told(first),
+    "first": outcomes_of(first),
     "free": free,
-    "again": told(again),
+    "again": outcomes_of(again),
     "innocent": sorted(row.values[0] for row in weft.results("innocent")),
     "tried": tried,
     "other": count,
@@ -106,7 +106,7 @@ def killed(*arguments, **options):
         os.kill(running_jvm().process.pid, signal.SIGKILL)
     return computed(*arguments, **options)
 stratum.new_answers = killed
-print(json.dumps(told(weft.tick(now="1993-04-06"))))
+print(json.dumps(outcomes_of(weft.tick(now="1993-04-06"))))
 """
 
 
@@ -140,30 +140,30 @@ REASONS = {
     ("names", "product"),
     [(("innocent", "backtracks", "explodes"), ""), pytest.param(tuple(QUERIES), PRODUCT, marks=pytest.mark.slow)],
 )
-def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(
+def test_a_query_beyond_its_limits_is_set_aside_and_the_others_continue(
     tmp_path: Path, names: tuple[str, ...], product: str
 ) -> None:
     done = _run(TICKS, tmp_path, json.dumps({name: QUERIES[name] for name in names}), product)
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["first"]["innocent"][:2] == [5, "active"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["first"]["innocent"][:2] == [5, "active"]
     for name in set(names) - {"innocent"}:
-        rows, state, reason = told["first"][name]
+        rows, state, reason = result["first"][name]
         assert (rows, state) == (0, "failed"), name
         assert REASONS[name] in reason
         assert f"To run the query again: weft resume {name}." in reason
-    assert told["free"]
-    assert told["innocent"] == [0, 1, 2, 3, 4]
-    assert told["again"]["innocent"][:2] == [0, "active"]
-    assert told["again"]["explodes"][:2] == [0, "failed"]
-    assert told["other"] == 150
-    assert told["broken off"] == "noticed, not known"
+    assert result["free"]
+    assert result["innocent"] == [0, 1, 2, 3, 4]
+    assert result["again"]["innocent"][:2] == [0, "active"]
+    assert result["again"]["explodes"][:2] == [0, "failed"]
+    assert result["other"] == 150
+    assert result["broken off"] == "noticed, not known"
     failed = {"explodes": TOO_MANY, "many": "the query found 1,500 new rows in one tick, but the limit is 1,000"}
     failed = {name: words for name, words in failed.items() if name in names}
     if product:
         failed["product"] = f"the query took longer than {SECONDS} s"
         assert "raise WEFT_QUERY_SECONDS" in done.stderr
-    assert told["tried"] == {"innocent": 0, **dict.fromkeys(failed, 1)}
+    assert result["tried"] == {"innocent": 0, **dict.fromkeys(failed, 1)}
     assert all(f"failed: {words}" in done.stderr for words in failed.values())
     assert "Traceback" not in done.stderr
 
@@ -172,5 +172,5 @@ def test_what_goes_beyond_its_limits_is_set_aside_and_the_others_go_on(
 def test_a_jvm_that_is_killed_from_outside_is_no_querys_fault(tmp_path: Path) -> None:
     done = _run(KILLED, tmp_path, WEFT_QUERY_SECONDS="120")
     assert done.stderr == ""
-    told = json.loads(done.stdout)
-    assert {name: found[:2] for name, found in told.items()} == {"one": [5, "active"], "two": [7, "active"]}
+    result = json.loads(done.stdout)
+    assert {name: found[:2] for name, found in result.items()} == {"one": [5, "active"], "two": [7, "active"]}

@@ -156,5 +156,5 @@ def test_fields_may_have_any_name_and_come_later(tmp_path: Path) -> None:
         assert [{name: row[name] for name in wanted[0]} for row in found.to_dicts()] == wanted
         file = (weft.home / "files" / "q.jsonl").read_text().splitlines()
         assert [{name: line[name] for name in wanted[0]} for line in map(json.loads, file)] == wanted
-        told = sorted(found.spark().selectExpr("id", "b.age", "b.at.zip", "b._corrupt_record").collect())
-        assert told == [(1, None, None, 5), (2, 7, 1010, 6)]
+        result = sorted(found.spark().selectExpr("id", "b.age", "b.at.zip", "b._corrupt_record").collect())
+        assert result == [(1, None, None, 5), (2, 7, 1010, 6)]

@@ -122,7 +122,7 @@ def read(value: Any, kind: DataType) -> Any:
             return value
 
 
-def test_what_is_taken_is_read_whole(spark: SparkSession) -> None:
+def test_accepted_values_are_read_completely(spark: SparkSession) -> None:
     chance, counts = random.Random(5), Counter[str]()
     kinds = [DataType.parse_nested(drawn_type(chance, 2)) for _ in range(TYPES)]
     texts = [[drawn_json(chance, kind) for kind in kinds] for _ in range(VALUES)]

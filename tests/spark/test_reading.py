@@ -128,7 +128,7 @@ def _alone(spark: SparkSession, text: str, shown: str, said: str, problem: str, 
     _judge(text, shown, said, *kinds.pop(), rows, reading)
 
 
-def told(reading: Reading) -> str:
+def error_lines(reading: Reading) -> str:
     """Return the errors, one expression per line."""
     return "\n".join(f"{text}\n    {problem}" for text, problem in islice(reading.wrong.items(), 40))
 
@@ -144,7 +144,7 @@ def test_the_written_expressions(spark: SparkSession) -> None:
     assert len(texts) == len(set(texts)) >= 400
     make_table(spark)
     reading = read(spark, texts, each=True)
-    assert not reading.wrong, told(reading)
+    assert not reading.wrong, error_lines(reading)
     assert len(reading.agreed) > 550
     assert reading.failed, "no row at which Spark fails was among them"
 
@@ -156,5 +156,5 @@ def test_random_expressions(spark: SparkSession, seed: int) -> None:
         texts[drawn.draw()] = None
     make_table(spark)
     reading = read(spark, list(texts), each=False)
-    assert not reading.wrong, told(reading)
+    assert not reading.wrong, error_lines(reading)
     assert len(reading.refused) < 0.25 * len(texts)

@@ -208,7 +208,7 @@ def link_changes(chance: random.Random, days: int) -> list[list[Change]]:
     return found
 
 
-def told(feed: Path, changes: list[tuple[int, bool, dict[str, Any]]]) -> None:
+def append_changes(feed: Path, changes: list[tuple[int, bool, dict[str, Any]]]) -> None:
     """Add changes of keys to a feed."""
     lines = [{"op": "I" if begins else "D", "time": at, "key": key} for at, begins, key in changes]
     with feed.open("a") as file:
@@ -252,7 +252,7 @@ def test_stored_rows_over_a_table_whose_rows_end(
     days, feed, weft = link_changes(random.Random(5), 5), tmp_path / "links.jsonl", replay_home(tmp_path / "home")
     done: list[Change] = []
     for day, changes in enumerate(days):
-        told(feed, [(at, begins, {"src": src, "dst": dst}) for at, begins, (src, dst) in sorted(changes)])
+        append_changes(feed, [(at, begins, {"src": src, "dst": dst}) for at, begins, (src, dst) in sorted(changes)])
         if not day:
             columns = [("src", INT), ("dst", INT)]
             weft.add_source("links", "changes", str(feed), ["src", "dst"], columns=columns)
@@ -286,15 +286,15 @@ def test_a_tick_reads_what_changes(spark: SparkSession, tmp_path: Path, monkeypa
     for size in (100, 3_000):
         weft, feed = replay_home(tmp_path / f"home{size}"), tmp_path / f"{size}.jsonl"
         old = [{"msgid": f"m{n}", "inreplyto": f"m{n - 1}" if n % 10 else None} for n in range(size)]
-        told(feed, [(START + n, True, row) for n, row in enumerate(old)])
+        append_changes(feed, [(START + n, True, row) for n, row in enumerate(old)])
         columns = [("msgid", STRING), ("inreplyto", STRING)]
         weft.add_source("msgs", "changes", str(feed), ["msgid", "inreplyto"], columns=columns)
         weft.poll_source("msgs", now=START + DAY)
         weft.install("deep", THREAD.format("UNION ALL") + DEEP)
         weft.tick(now=START + DAY)
         new = [{"msgid": f"n{n}", "inreplyto": f"m{n}" if n < 5 else f"n{n - 5}"} for n in range(20)]
-        told(feed, [(START + DAY + n, False, old[10 * n + 7]) for n in range(4)])
-        told(feed, [(START + DAY + 5 + n, True, row) for n, row in enumerate(new)])
+        append_changes(feed, [(START + DAY + n, False, old[10 * n + 7]) for n in range(4)])
+        append_changes(feed, [(START + DAY + 5 + n, True, row) for n, row in enumerate(new)])
         weft.poll_source("msgs", now=START + 2 * DAY)
         read.clear()
         weft.tick(now=START + 2 * DAY)

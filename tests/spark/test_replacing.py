@@ -61,7 +61,7 @@ def pairs(chance: random.Random, engine: Sqlite, schemas: dict[str, TableSchema]
 
 
 @pytest.mark.parametrize(("number", "way"), [(1, "driver"), pytest.param(2, "spark", marks=pytest.mark.slow)])
-def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
+def test_the_answers_are_those_of_the_old_text_and_the_new_ones(
     number: int, way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
@@ -80,7 +80,7 @@ def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
     weft.tick(now=GRID + first)
     arrive(weft, spark, history, first, LAST + 1)
     expected: list[dict[Row, int]] = []
-    told = weft.replacement("q0", given[0][1].spark)
+    report = weft.replacement("q0", given[0][1].spark)
     for count, (old, new) in enumerate(given):
         before = since(reference(engine, old.plain), begun, first)
         same(f"{old} before", delivered(weft, f"q{count}"), before)
@@ -92,7 +92,7 @@ def test_what_is_delivered_is_the_old_ones_and_what_the_new_one_gives_besides(
         same(f"{old}\nreplaced by {new}", delivered(weft, f"q{count}"), whole)
     now = since(reference(engine, given[0][1].plain), begun, first)  # the time of the home's clock
     known = len(now.keys() & expected[0].keys())
-    assert (told.new, told.known, told.only_old) == (len(now) - known, known, len(expected[0]) - known)
+    assert (report.new, report.known, report.only_old) == (len(now) - known, known, len(expected[0]) - known)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def names(weft: Weft, query: str) -> list[str]:
     return [values[0] for _, _, values in answers(weft, query)]
 
 
-def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: SparkSession) -> None:
+def test_channels_continue_and_the_dry_run_shows_the_next_answers(weft: Weft, spark: SparkSession) -> None:
     weft.install("q", text("sci.space"), to=["file:q.csv", "delta:q"])
     weft.install("from-now", text("sci.space"), start="now", to=["cursor"])
     weft.tick(now=START + 4 * DAY)
@@ -131,8 +131,8 @@ def test_channels_go_on_and_the_dry_run_tells_what_comes(weft: Weft, spark: Spar
     ]
     weft.pause("q")
     paused = CliRunner().invoke(app, ["install", "q", both, "--replace", "--dry-run", "--home", str(weft.home)])
-    told = "The first tick after `weft resume q` would deliver 1 answer that q has not delivered, from the start."
-    assert paused.output.splitlines()[-4:] == [told, *ran.output.splitlines()[-3:]]
+    report = "The first tick after `weft resume q` would deliver 1 answer that q has not delivered, from the start."
+    assert paused.output.splitlines()[-4:] == [report, *ran.output.splitlines()[-3:]]
     weft.resume("q")
     given = ["install", "q", both, "--replace", "--dry-run", "--json", "--home", str(weft.home)]
     found = json.loads(CliRunner().invoke(app, given).stdout)
@@ -196,7 +196,7 @@ def test_what_reads_its_results_gets_what_begins_before_its_window(weft: Weft, s
     assert names(weft, "skipping") == ["d"]
 
 
-def test_too_many_answers_are_told_before(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_answers_are_reported_before(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     weft.install("q", text("rec.x"))
     weft.tick(now=START + 4 * DAY)
     monkeypatch.setenv("WEFT_QUERY_ROWS", "1")

@@ -75,7 +75,7 @@ def test_a_server_ticks_answers_and_may_be_killed(home: Path, server: subprocess
     assert "300 stored" in _done("ingest", "file", "orders.jsonl", "--table", "orders")[0]
     assert "Installed" in _done("install", "q", QUERY, "--to", "file:q.jsonl")[0]
     assert "tick 1: q +297" in server.stdout.readline(), "it ticks by itself"
-    assert "tick 2" in _done("tick", "q")[0], "and as it is told"
+    assert "tick 2" in _done("tick", "q")[0], "the output shows the tick"
     assert '"id":299' in _done("results", "q", "--json")[0]
 
     began = time.monotonic()

@@ -120,7 +120,7 @@ def _wait_until_gone(pid: int) -> None:
         time.sleep(0.2)
 
 
-def test_with_the_machines_java_what_goes_wrong_is_told_and_a_jvm_that_died_is_replaced(tmp_path: Path) -> None:
+def test_with_the_machines_java_errors_are_reported_and_a_dead_jvm_is_replaced(tmp_path: Path) -> None:
     """All checks run in one process. The output of Spark is in the log. The JVM has the options of a user's JVM."""
     foreign = {
         "JDK_JAVA_OPTIONS": "",
@@ -202,10 +202,10 @@ def test_on_a_cluster_no_process_shows_a_secret_and_shuffles_use_its_cores(tmp_p
     environ = {**os.environ, "WEFT_SPARK_MASTER": "local-cluster[1,3,1024]", "WEFT_SPARK_MEMORY": "1g"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
-        told = [process.stdout.readline(), process.stdout.readline()]
+        result = [process.stdout.readline(), process.stdout.readline()]
         shown = {pid: _shown(pid) for pid in _descendants(process.pid)}
         process.communicate("")
-    assert told == [f"100 {secret}\n", "3 false\n"]
+    assert result == [f"100 {secret}\n", "3 false\n"]
     assert sum("java" in each for each in shown.values()) >= 2
     assert not [pid for pid, each in shown.items() if "secret=key" in each]
 

@@ -44,7 +44,7 @@ def drawn(chance: random.Random, ts: int) -> tuple[Any, ...]:
     return (*(None if chance.random() < 0.15 else value for value in some), ts)
 
 
-def told(answers: dict[tuple[Any, ...], int]) -> dict[str, int]:
+def as_text(answers: dict[tuple[Any, ...], int]) -> dict[str, int]:
     """Return the answers as text, where NaN equals NaN. A synopsis returns 0.0 for -0.0, which is the same value."""
     return {repr(tuple(0.0 if value == 0.0 else value for value in row)): at for row, at in answers.items()}
 
@@ -69,6 +69,6 @@ def test_the_same_answers_at_the_same_instants_with_and_without_a_synopsis(tmp_p
         weft.tick(now=ts)
         for name in QUERIES:
             whole, kept = first_instants(weft, name), first_instants(weft, f"{name}_kept")
-            assert told(kept) == told(whole), name
+            assert as_text(kept) == as_text(whole), name
     assert all(first_instants(weft, name) for name in QUERIES)
     weft.close()

@@ -78,11 +78,11 @@ def world(number: int) -> tuple[History, list[Text], tuple[int, ...]]:
 
 def changes(rows: tuple[Row, ...], low: int, high: int) -> str:
     """Return the lines of a feed for the changes in [low, high)."""
-    told: list[tuple[int, str, dict[str, Any]]] = []
+    result: list[tuple[int, str, dict[str, Any]]] = []
     for k, n, x, d, f, begin, end in rows:
         key = {"k": k, "n": n, "x": x, "d": None if d is None else format_rfc3339(d + GRID), "f": f}
-        told += [(at, op, key) for at, op in ((begin, "I"), (end, "D")) if at is not None and low <= at < high]
-    ordered = sorted(told, key=lambda each: each[0])
+        result += [(at, op, key) for at, op in ((begin, "I"), (end, "D")) if at is not None and low <= at < high]
+    ordered = sorted(result, key=lambda each: each[0])
     return "".join(f"{json.dumps({'op': op, 'time': at + GRID, 'key': key})}\n" for at, op, key in ordered)
 
 
@@ -156,8 +156,8 @@ def test_the_present_is_what_try_gives(spark: SparkSession, tmp_path: Path, monk
         there = f"SELECT b.name, s.name AS now FROM staff s JOIN staff {stretch} ON b.id = s.id"
         assert weft.try_query(there, now=GRID + 20).rows == (("Ann", "Anna"), ("Anna", "Anna"), ("Coy", "Coy"))
     assert [row[0] for row in weft.try_query(f"SELECT * FROM staff {stretch}", now=GRID + 20).rows] == [1, 1, 2, 3]
-    told = weft.history("staff", where="name LIKE 'Ann%' OR valid_to < NOW() - INTERVAL 1 DAY")
-    assert [(each.values, each.begin, each.end) for each in told.stretches] == [
+    result = weft.history("staff", where="name LIKE 'Ann%' OR valid_to < NOW() - INTERVAL 1 DAY")
+    assert [(each.values, each.begin, each.end) for each in result.stretches] == [
         ((1, "Ann"), GRID, GRID + 10),
         ((1, "Anna"), GRID + 10, None),
     ]
@@ -171,7 +171,7 @@ def names(weft: Weft, query: str) -> list[tuple[Any, ...]]:
     return [(*row.values, row.first_at - GRID) for row in weft.results(query)]
 
 
-def test_what_a_correction_makes_an_answer_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_row_that_a_correction_makes_an_answer_is_delivered_once(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "staff.csv"
     file.write_text("id,name,dept\n1,Ann,D\n2,Ben,S\n")
     weft = replay_home(tmp_path / "home")

@@ -305,9 +305,9 @@ def test_views_may_call_what_both_engines_compute_alike(spark: SparkSession) -> 
 
 
 def test_the_rest_is_refused_by_name() -> None:
-    for text, told in REFUSED.items():
+    for text, result in REFUSED.items():
         found = not_local(bound((text,)))
-        assert found is not None and told in refusal(found), text
+        assert found is not None and result in refusal(found), text
 
 
 SIGMAS = (

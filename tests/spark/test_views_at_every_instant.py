@@ -48,10 +48,10 @@ def weft(spark: SparkSession, tmp_path: Path) -> Weft:
     """A source that changes at 30 on the grid: row 3 arrives, and its department is no longer quiet."""
     file, weft = tmp_path / "s.csv", replay_home(tmp_path / "home")
     rows = [f"1,A,{instant(20)},{instant(0)}", f"2,B,{instant(40)},{instant(10)}", f"3,A,,{instant(29)}"]
-    file.write_text("\n".join(["id,dept,due,at", *rows[:2], ""]))
+    file.write_text("\n".join(["id, dept, due, at", *rows[:2], ""]))
     weft.add_source("s", "csv", str(file), ["id"])
     weft.poll_source("s", now=GRID + 1)
-    file.write_text("\n".join(["id,dept,due,at", *rows, ""]))
+    file.write_text("\n".join(["id, dept, due, at", *rows, ""]))
     for name, text in VIEWS.items():
         weft.add_view(name, text)
     return weft
@@ -61,7 +61,7 @@ def instant(number: int) -> str:
     return format_rfc3339(GRID + number)
 
 
-def told(weft: Weft, name: str) -> list[tuple[object, int]]:
+def answer_rows(weft: Weft, name: str) -> list[tuple[object, int]]:
     return [(row.values[0], row.first_at - GRID) for row in weft.results(name)]
 
 
@@ -75,8 +75,8 @@ def test_every_instant_counts_whenever_ticks_happen(weft: Weft) -> None:
     weft.tick(often, now=GRID + 31)
     weft.tick(now=GRID + 55)
     assert {query.reason for query in weft.queries()} == {None}
-    assert {name: told(weft, f"often_{name}") for name in STANDING} == EXPECTED
-    assert {name: told(weft, f"once_{name}") for name in STANDING} == EXPECTED
+    assert {name: answer_rows(weft, f"often_{name}") for name in STANDING} == EXPECTED
+    assert {name: answer_rows(weft, f"once_{name}") for name in STANDING} == EXPECTED
     found = weft.backtest(STANDING["due"], until=GRID + 55)
     assert [(row[0], at - GRID) for at, row in found.answers] == EXPECTED["due"]
     planned = weft.replacement("once_depts", "SELECT s.dept FROM s JOIN due d ON d.id = s.id")

@@ -120,7 +120,7 @@ def test_a_folder_that_others_may_enter_decides_nothing(tmp_path: Path, umask: i
     assert modes(folder)["a"] == f"{0o777 & ~umask:04o}"
 
 
-def test_what_is_no_homes_keeps_the_permissions_of_the_umask(tmp_path: Path, umask: int) -> None:
+def test_files_outside_a_home_keep_the_permissions_of_the_umask(tmp_path: Path, umask: int) -> None:
     (tmp_path / "shared").mkdir(mode=0o700)
     place = store_of(tmp_path / "shared") / "a/b"
     place.put(b"x")

@@ -28,14 +28,14 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_what_is_not_set_or_empty_has_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unset_and_empty_variables_have_their_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_QUERY_SECONDS", "")
     found = configuration()
     assert (found.home, found.files_root, found.spark_memory) == (Path("weft-home"), None, None)
     assert (found.query_seconds, found.query_rows) == (600, 10_000_000)
 
 
-def test_what_is_set_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_read_when_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_QUERY_SECONDS", "2.5")
     monkeypatch.setenv("WEFT_QUERY_ROWS", "100")
     monkeypatch.setenv("WEFT_SPARK_MEMORY", "512m")
@@ -87,9 +87,9 @@ def test_every_command_names_the_variable_that_has_a_bad_memory(
     monkeypatch.setattr("sys.argv", ["weft", command, *(["SELECT 1"] if command == "try" else [])])
     with pytest.raises(SystemExit) as ended:
         main()
-    told = capsys.readouterr().err
+    expected = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "refused: WEFT_SPARK_MEMORY is 'banana': it should be a number with a unit, such as 512m" in told
+    assert "refused: WEFT_SPARK_MEMORY is 'banana': it should be a number with a unit, such as 512m" in expected
 
 
 def test_a_variable_that_is_misspelt_is_refused_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_homes_file_is_read_and_variables_go_over_it(tmp_path: Path, monkeypat
     assert configuration(tmp_path / "another").query_rows == 9
 
 
-def test_each_setting_is_told_with_where_it_comes_from_and_no_secret(
+def test_each_setting_is_shown_with_its_origin_and_without_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = _written(tmp_path, WHOLE)
@@ -328,7 +328,7 @@ def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path: Path) -> Non
         configuration(tmp_path)
 
 
-def test_a_password_that_others_can_read_is_told_by_the_doctor(tmp_path: Path) -> None:
+def test_the_doctor_reports_a_password_that_others_can_read(tmp_path: Path) -> None:
     home = _written(tmp_path, "[smtp]\npassword = 'x'")
     for mode, well in ((0o644, False), (0o600, True)):
         (home / "weft.toml").chmod(mode)
@@ -349,8 +349,8 @@ def _weft(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *
     monkeypatch.setattr("sys.argv", ["weft", *words])
     with pytest.raises(SystemExit):
         main()
-    told = capsys.readouterr()
-    return told.out, told.err
+    expected = capsys.readouterr()
+    return expected.out, expected.err
 
 
 def test_weft_config_shows_what_holds(
@@ -358,14 +358,14 @@ def test_weft_config_shows_what_holds(
 ) -> None:
     home = str(_written(tmp_path, WHOLE))
     out, _ = _weft(monkeypatch, capsys, "config", "--home", home, "--json")
-    told = {each["setting"]: each for each in json.loads(out)}
-    assert told["limits.rows"] == {
+    expected = {each["setting"]: each for each in json.loads(out)}
+    assert expected["limits.rows"] == {
         "setting": "limits.rows",
         "value": 7,
         "from": f"{home}/weft.toml, line 10",
         "variable": "WEFT_QUERY_ROWS",
     }
-    assert (told["spark.memory"]["value"], told["spark.memory"]["from"]) == ("2g", f"{home}/weft.toml, line 4")
+    assert (expected["spark.memory"]["value"], expected["spark.memory"]["from"]) == ("2g", f"{home}/weft.toml, line 4")
     monkeypatch.setenv("COLUMNS", "400")
     out, _ = _weft(monkeypatch, capsys, "config", "--home", home)
     assert "sesame" not in out
@@ -379,21 +379,21 @@ def test_weft_config_shows_the_computed_value_where_none_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = _weft(monkeypatch, capsys, "config", "--home", str(tmp_path / "home"), "--json")
-    told = {each["setting"]: each["value"] for each in json.loads(out) if each["from"] == "default, computed"}
+    expected = {each["setting"]: each["value"] for each in json.loads(out) if each["from"] == "default, computed"}
     keys = {"catalog.url", "spark.master", "spark.memory", "cache", "files.root", "delta.root", "smtp.port"}
-    assert told.keys() == keys and None not in told.values()
-    assert (told["spark.memory"], told["spark.master"]) == (jvm_memory(configuration()), local_master())
-    assert (told["smtp.port"], told["files.root"]) == (587, f"{tmp_path}/home/files")
+    assert expected.keys() == keys and None not in expected.values()
+    assert (expected["spark.memory"], expected["spark.master"]) == (jvm_memory(configuration()), local_master())
+    assert (expected["smtp.port"], expected["files.root"]) == (587, f"{tmp_path}/home/files")
 
 
-def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
+def test_install_takes_missing_options_from_the_settings(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", wall=lambda: 10_000_000, create=True) as weft:
         weft.ingest_file(_rows(tmp_path), "t")
         _written(weft.home, "[install]\nevery = '1h'\nto = ['file:a.csv']\nuser = 'ann'\nfrom = 'now'")
         query = weft.install("all", "SELECT a FROM t")
-        told = weft.show("all").subscriptions
+        expected = weft.show("all").subscriptions
         assert (query.every_us, query.user, query.from_mode) == (3_600_000_000, "ann", "now")
-        assert [each.channel for each in told] == ["file:a.csv"]
+        assert [each.channel for each in expected] == ["file:a.csv"]
         own = weft.install("own", "SELECT a FROM t", every="2h", to=["cursor"], user="bo", start="start")
         assert (own.every_us, own.user, own.from_mode) == (7_200_000_000, "bo", "start")
         assert weft.show("own").subscriptions == ()
@@ -407,14 +407,14 @@ def test_what_install_is_not_told_is_as_the_file_has_it(tmp_path: Path) -> None:
     ("to", "reason"),
     [("fiel:x.jsonl", "'fiel:x.jsonl' is not a channel: did you mean file:…?"), ("file:../../x.csv", "../../x.csv")],
 )
-def test_a_channel_of_the_file_that_cannot_be_is_told_before_an_install(
+def test_an_invalid_channel_in_the_settings_is_reported_before_an_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], to: str, reason: str
 ) -> None:
     home = _written(tmp_path, f"[install]\nto = ['file:x.csv', '{to}']")
     monkeypatch.setenv("COLUMNS", "400")
     assert reason in " ".join(_weft(monkeypatch, capsys, "config", "--home", str(home))[1].split())
-    told = _weft(monkeypatch, capsys, "doctor", "--home", str(home), "--json")[0]
-    check = next(each for each in json.loads(told) if each["name"] == "settings")
+    expected = _weft(monkeypatch, capsys, "doctor", "--home", str(home), "--json")[0]
+    check = next(each for each in json.loads(expected) if each["name"] == "settings")
     assert not check["ok"]
     assert reason in check["seen"] and "install.to of" in check["seen"]
 

@@ -55,14 +55,14 @@ def test_instants_are_read(text: str, expected: int) -> None:
      "1993-02-03 10:00 CET", "93-02-03", "1993-02-03T10:00+99:00", "1993-02-03T10:00+01:75", "2020-01-01; DROP",
      "0000-01-01", "9999-12-31T23:00-02:00", "0001-01-01 00:00 +01:00"],
 )  # fmt: skip
-def test_what_is_no_instant_is_refused(text: str) -> None:
+def test_an_invalid_instant_is_refused(text: str) -> None:
     with pytest.raises(Refused) as refused:
         parse_instant(text)
     assert refused.value.hint
 
 
 @given(st.datetimes(timezones=st.just(dt.timezone.utc)))
-def test_what_is_shown_is_read_back(moment: dt.datetime) -> None:
+def test_shown_instants_are_read_back(moment: dt.datetime) -> None:
     instant = (moment - EPOCH) // dt.timedelta(microseconds=1)
     assert parse_instant(format_instant(instant)) == instant
 
@@ -112,7 +112,7 @@ def test_intervals_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "-5m", "0s", "1.5h", "5 minutes", "1y", "99999999999d"])
-def test_what_is_no_interval_is_refused(text: str) -> None:
+def test_an_invalid_interval_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         parse_interval(text)
 

@@ -68,10 +68,10 @@ def test_a_home_whose_catalog_says_nothing_leaves_no_file_open(tmp_path: Path) -
     with closing(sqlite3.connect(layout.catalog_file(folder))) as damaged:
         damaged.execute("ALTER TABLE home RENAME COLUMN watermark TO backward")
         damaged.commit()
-    with pytest.raises(WeftError) as told:  # held, so that nothing is collected as garbage
+    with pytest.raises(WeftError) as result:  # held, so that nothing is collected as garbage
         Weft.open(folder)
     opened = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
-    assert isinstance(told.value, WeftError)
+    assert isinstance(result.value, WeftError)
     assert [each for each in opened if each.startswith(str(folder))] == []
 
 
@@ -104,7 +104,7 @@ def test_a_closed_home_refuses_every_method(tmp_path: Path, name: str) -> None:
             next(done)
 
 
-def test_what_was_taken_from_a_home_is_closed_with_it(tmp_path: Path) -> None:
+def test_objects_of_a_home_are_closed_with_it(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", create=True) as home:
         catalog, steps = home.catalog, home.maintain()
         with catalog.writing("test", home.clock) as writer:
@@ -173,7 +173,7 @@ def test_run_in_a_thread_is_stopped_by_asking(tmp_path: Path) -> None:
         assert not thread.is_alive()
 
 
-def test_what_fails_in_a_run_is_logged(
+def test_failures_in_a_run_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = Stop()

@@ -100,7 +100,7 @@ def test_the_files(full: Weft, tmp_path: Path, staff: str) -> None:
     assert "s3cr3t" not in "".join(files.values())
 
 
-def test_what_is_exported_reads_as_the_home(full: Weft, tmp_path: Path) -> None:
+def test_an_export_describes_the_home(full: Weft, tmp_path: Path) -> None:
     full.export(tmp_path / "out")
     assert _read(tmp_path / "out") == described(full.opened)
 
@@ -227,7 +227,7 @@ def test_all_refusals_come_at_once_and_nothing_changes(full: Weft, tmp_path: Pat
     _change(out / "queries" / "v.1.toml", "user", "usr")
     with pytest.raises(Refused) as caught:
         full.apply(out)
-    told = [(str(reason.where), reason.message) for reason in caught.value.reasons]
+    result = [(str(reason.where), reason.message) for reason in caught.value.reasons]
     for file, words in (
         ("first.sql, line 1", "nothing"),
         ("first.sql, line 2", "unknown"),
@@ -238,7 +238,7 @@ def test_all_refusals_come_at_once_and_nothing_changes(full: Weft, tmp_path: Pat
         ("pairs.toml", "differs from the home"),
         ("v.1.toml", "no key 'usr'"),
     ):
-        assert [each for each in told if file in each[0] and words in each[0] + each[1]], (file, told)
+        assert [each for each in result if file in each[0] and words in each[0] + each[1]], (file, result)
     assert described(full.opened) == before
 
 
@@ -429,8 +429,8 @@ def test_each_change_of_users_and_groups(full: Weft, tmp_path: Path) -> None:
     (out / "users" / "cy.toml").write_text('read = ["staff"]\n')
     _change(out / "groups" / "ops.toml", '["bo"]', '["cy"]')
     (out / "groups" / "everyone.toml").unlink()
-    told = [(each.kind, each.name, each.action, each.detail) for each in full.apply(out, prune=True)]
-    assert told == [
+    result = [(each.kind, each.name, each.action, each.detail) for each in full.apply(out, prune=True)]
+    assert result == [
         ("user", "ann", "role or limits changed", "author"),
         ("user", "cy", "added", "reader"),
         ("group", "ops", "member added", "cy"),

@@ -132,7 +132,7 @@ def test_saved_queries_that_are_refused(forms: Weft, tmp_path: Path) -> None:
     (out / "saved" / "only.sql").write_text("SELECT 1")
     with pytest.raises(Refused) as caught:
         forms.apply(out)
-    told = [(str(reason.where), reason.message) for reason in caught.value.reasons]
+    result = [(str(reason.where), reason.message) for reason in caught.value.reasons]
     for file, words in (
         ("column.sql, line 2", "client"),
         ("missing.toml", "the parameter id has no type"),
@@ -141,8 +141,8 @@ def test_saved_queries_that_are_refused(forms: Weft, tmp_path: Path) -> None:
         ("two words.toml", "two words"),
         ("only.sql", "no settings file"),
     ):
-        assert [each for each in told if file in each[0] and words in each[1]], (file, told)
-    assert len(told) == 6 and described(forms.opened) == before
+        assert [each for each in result if file in each[0] and words in each[1]], (file, result)
+    assert len(result) == 6 and described(forms.opened) == before
 
 
 def _origins(weft: Weft) -> dict[str, str | None]:

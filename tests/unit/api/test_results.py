@@ -160,9 +160,14 @@ def test_a_notebook_shows_some_rows_and_no_html_of_the_data(home: Weft) -> None:
     shown = home.results("q")._repr_html_()
     assert shown.count("<tr>") == 21 and "text 20" in shown and "text 21" not in shown and "and 5 more" in shown
     answer = Answer((("<b>", STRING), ("<b>", TIMESTAMP)), ((HOSTILE, None), ("x" * 999, 0)), 3, 0, None)  # type: ignore[arg-type]
-    told = answer._repr_html_()
-    assert "<script" not in told and "<b>" not in told and "\x1b" not in told and "&lt;script&gt;" in told
-    assert "<i>NULL</i>" in told and "1970-01-01 00:00:00+00:00" in told and "and 1 more" in told and len(told) < 2_000
+    result = answer._repr_html_()
+    assert "<script" not in result and "<b>" not in result and "\x1b" not in result and "&lt;script&gt;" in result
+    assert (
+        "<i>NULL</i>" in result
+        and "1970-01-01 00:00:00+00:00" in result
+        and "and 1 more" in result
+        and len(result) < 2_000
+    )
     assert answer.to_arrow().column_names == ["<b>", "<b>_2"]
 
 
@@ -198,8 +203,8 @@ def test_what_a_person_meets_is_one_line(home: Weft, tmp_path: Path) -> None:
         Answer((("n", INT),), ((1,),), 7, 0, None),  # type: ignore[arg-type]
     ]  # fmt: skip
     for each in met:
-        told = repr(each)
-        assert told.startswith("<") and told.endswith(">") and len(told) <= 170 and told.isprintable(), told
+        result = repr(each)
+        assert result.startswith("<") and result.endswith(">") and len(result) <= 170 and result.isprintable(), result
     home.close()
     assert repr(home) == f"<closed home {home._home.folder}>"
 
@@ -212,8 +217,8 @@ def test_an_explanation_is_shown_as_text(home: Weft, tmp_path: Path) -> None:
             shown = found._repr_html_()
             assert shown.startswith("<pre>") and "<b>" not in shown and "\x1b" not in shown
             assert shown.count("\n") == len(found.brief) - 1 >= 2
-            told = repr(found)
-            assert told.startswith(f"<{found.brief[0][:20]}") and len(told) <= 170 and told.isprintable()
+            result = repr(found)
+            assert result.startswith(f"<{found.brief[0][:20]}") and len(result) <= 170 and result.isprintable()
 
 
 def test_lines_say_what_matters(home: Weft) -> None:
@@ -245,7 +250,7 @@ def test_nested_columns_are_dicts_and_lists_in_pandas_with_all_their_digits() ->
     assert [row["n"] for row in found.to_dicts()] == frame["n"].tolist() and str(frame["i"].dtype) == "Int32"
 
 
-def test_whoever_reads_while_the_query_is_removed_with_its_answers_is_told_so(home: Weft) -> None:
+def test_a_reader_reports_that_the_query_was_removed_with_its_answers(home: Weft) -> None:
     results, described = home.results("q"), home.catalog.queries.named("q")
     home.remove("q", purge=True)
     for read in (lambda: list(results), results.to_arrow, lambda: home._describe_results(described, 3)):

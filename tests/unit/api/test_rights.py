@@ -282,7 +282,7 @@ def _outcome(call: Callable[[], Any]) -> WeftError | Any:
 
 @pytest.mark.parametrize("user", ["anna", "bo"])
 @pytest.mark.parametrize("name", [each for each in TABLE if TABLE[each][0] is ADMIN])
-def test_what_is_for_administrators_is_refused_to_others(unchanged: Weft, user: str, name: str) -> None:
+def test_actions_of_administrators_are_refused_to_others(unchanged: Weft, user: str, name: str) -> None:
     outcome = _outcome(lambda: getattr(acting(unchanged, user), name)(*_filled(TABLE[name][1], "secret")))
     assert isinstance(outcome, NotAllowed)
     assert outcome.message == "only an administrator may do this"
@@ -302,7 +302,7 @@ NAMING = [
 
 @pytest.mark.parametrize("user", ["anna", "bo"])
 @pytest.mark.parametrize("name", NAMING)
-def test_what_one_may_not_see_is_refused_like_what_does_not_exist(unchanged: Weft, user: str, name: str) -> None:
+def test_an_object_that_one_may_not_see_is_refused_like_a_missing_one(unchanged: Weft, user: str, name: str) -> None:
     method = getattr(acting(unchanged, user), name)
     hidden, missing = (
         _outcome(lambda kind=kind: method(*_filled(TABLE[name][1], kind)))  # type: ignore[misc]

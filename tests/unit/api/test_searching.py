@@ -68,7 +68,7 @@ def test_later_answers_are_found_newest_first_and_page_by_page(weft: Weft) -> No
     assert ([each.ordinal for each in rest.answers], rest.more) == ([2], None)
 
 
-def test_a_search_tells_nothing_about_hidden_answers(weft: Weft) -> None:
+def test_a_search_reveals_nothing_about_hidden_answers(weft: Weft) -> None:
     _add(weft, 3, "a second hare", "a third hare")
     weft.accounts.add_user("bo", "reader")
     bo = weft.acting_as(Principal("bo", weft.accounts.user("bo").user_id))

@@ -89,7 +89,7 @@ def test_a_link_expires(home: Weft, clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("name", "password"), [("anna", BETTER), ("anna", ""), ("bo", GOOD), ("nobody", GOOD), ("", "")]
 )
-def test_what_is_wrong_is_not_said(home: Weft, name: str, password: str) -> None:
+def test_the_error_of_a_sign_in_does_not_name_the_wrong_part(home: Weft, name: str, password: str) -> None:
     home.accounts.set_password(home.accounts.password_link("anna").secret, GOOD)
     with pytest.raises(NotAllowed) as refused:
         home.accounts.sign_in(name, password, address="192.0.2.9")

@@ -133,7 +133,7 @@ def test_null_equals_null_only_where_that_is_asked_for(tmp_path: Path) -> None:
     assert sum(looked_up(arrangement, keys, null_safe=True).values()) > sum(looked_up(arrangement, keys).values()) > 0
 
 
-def test_rows_whose_hashes_collide_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_equal_hashes_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         hashing, "_key_hash", lambda columns: f"hash({', '.join(f'k{i}' for i in range(len(columns)))}) % 4"
     )
@@ -152,7 +152,7 @@ def test_keys_of_none_and_keys_of_another_shape(tmp_path: Path) -> None:
         arrangement.lookup(pa.table({"a": ["x"], "b": ["y"]}))
 
 
-def test_what_has_no_state_is_not_taken_for_empty(tmp_path: Path) -> None:
+def test_a_missing_state_does_not_count_as_empty(tmp_path: Path) -> None:
     with pytest.raises(ArrangementError, match="no state"):
         looked_up(opened(tmp_path / "nothing"), [("parent 1",)])
     arrangement = opened(tmp_path / "empty")
@@ -171,7 +171,7 @@ def test_what_has_no_state_is_not_taken_for_empty(tmp_path: Path) -> None:
         (("a",), pa.uint8()),
     ],
 )
-def test_what_cannot_be_arranged_is_refused(tmp_path: Path, key: tuple[str, ...], kind: pa.DataType) -> None:
+def test_columns_that_cannot_be_arranged_are_refused(tmp_path: Path, key: tuple[str, ...], kind: pa.DataType) -> None:
     with pytest.raises(ArrangementError, match="cannot be created"):
         opened(tmp_path, key, pa.schema([("a", kind)]))
 

@@ -84,7 +84,7 @@ class Course:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_counted_is_what_is_there(catalog: Catalog, seed: int) -> None:
+def test_the_counts_are_right(catalog: Catalog, seed: int) -> None:
     course, waited, failed = Course(catalog, seed), 0, 0
     acts = (course.install, course.tick, course.tick, course.deliver, course.deliver, course.change)
     first = (course.install, course.install, course.install, *(course.tick, course.deliver) * 3)

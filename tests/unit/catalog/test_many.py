@@ -145,7 +145,7 @@ def test_due_is_what_its_timeliness_asks_for(writer: Writer) -> None:
     assert chosen(writer, Choice((slow, paused))) == [slow]
 
 
-def test_what_is_due_by_plan(writer: Writer) -> None:
+def test_due_queries_by_plan(writer: Writer) -> None:
     for number, start in enumerate((None, None, 50)):
         writer.queries.install(definition(f"q{number}", from_instant=start), 0)
     (due,) = writer.queries.due_plans(100)

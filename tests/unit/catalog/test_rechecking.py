@@ -63,7 +63,7 @@ def test_queries_of_nobody_and_of_administrators_run(catalog: Catalog, writer: W
     assert paused(catalog) == {}
 
 
-def test_what_was_lost_is_the_reason(catalog: Catalog, writer: Writer) -> None:
+def test_the_lost_right_is_the_reason(catalog: Catalog, writer: Writer) -> None:
     user(catalog, "anna")
     grant(catalog, "anna", "table", 1)
     install(writer, "a", "anna", (1,))

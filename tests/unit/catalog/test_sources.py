@@ -57,7 +57,7 @@ def test_a_source_is_named_by_its_table(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_was_read_counts_once_it_is_committed(catalog: Catalog, committed: bool) -> None:
+def test_the_position_counts_after_the_commit(catalog: Catalog, committed: bool) -> None:
     table = catalog.tables.named("staff")
     writer = catalog.writer("tests", "tests", 0)
     load = writer.loads.begin(table.table_id, "/staff.csv", "poll", None, 0)

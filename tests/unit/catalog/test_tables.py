@@ -43,7 +43,7 @@ def test_time_begins_on_a_wall_home_when_it_is_made(tmp_path: Path, opened: Open
         assert is_made_at(made.home().t0, 10, url)
 
 
-def test_what_is_no_home_is_refused(tmp_path: Path) -> None:
+def test_another_folder_than_a_home_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match="not a Weft home"):
         open_catalog(tmp_path, at=0)
     (tmp_path / "catalog.sqlite").touch()

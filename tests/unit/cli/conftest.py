@@ -16,7 +16,7 @@ from weft.cli.app import run
 
 
 @dataclass(frozen=True)
-class Told:
+class Output:
     code: int
     out: str
     err: str
@@ -36,13 +36,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def weft(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
-    def call(*arguments: str) -> Told:
+def weft(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
+    def call(*arguments: str) -> Output:
         capsys.readouterr()
         code = run(arguments)
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
-        return Told(code, captured.out, captured.err)
+        return Output(code, captured.out, captured.err)
 
     return call
 

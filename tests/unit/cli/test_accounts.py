@@ -49,7 +49,7 @@ def test_groups_have_members_and_rights(made: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "output"),
     [
         ("grant anna own orders", "not a right that can be granted"),
         ("grant anna read nowhere", "there is no table 'nowhere'"),
@@ -63,10 +63,10 @@ def test_groups_have_members_and_rights(made: Run) -> None:
         ("token withdraw 7", "there is no token 7"),
     ],
 )
-def test_mistakes_are_refused_in_words(made: Run, line: str, told: str) -> None:
+def test_mistakes_are_refused_in_words(made: Run, line: str, output: str) -> None:
     refused = made(*line.split())
     assert refused.code == 2
-    assert told in refused.err
+    assert output in refused.err
 
 
 def test_a_query_whose_owner_loses_a_right_is_paused_and_resumed(made: Run) -> None:

@@ -28,7 +28,7 @@ from weft.schedule.runner import Stop
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
-Told = Any
+Output = Any
 
 
 @pytest.fixture
@@ -63,28 +63,28 @@ weft = Weft.open({str(home)!r})
 
 
 def test_every_command_finds_the_catalog_and_none_shows_a_secret(
-    weft: Callable[..., Told], home: Path, database_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    weft: Callable[..., Output], home: Path, database_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     url = database_server.uri(database_server.new_database(), GUARDED)
-    told = [weft("init", "--catalog", url, "--clock", "replay")]
-    assert f"Its catalog is the schema weft of {url}." in told[0].out
+    output = [weft("init", "--catalog", url, "--clock", "replay")]
+    assert f"Its catalog is the schema weft of {url}." in output[0].out
     assert (home / "weft.toml").read_text() == f'catalog.url = "{url}"\n'
     Path("o.csv").write_text("id,amount,at\n1,20,2026-03-01\n2,900,2026-03-02\n")
-    told.append(weft("ingest", "file", "o.csv", "--table", "orders", "--ts-from", "at", "--key", "id"))
-    told.append(weft("explain", "SELECT o.id FROM orders o WHERE o.amount > 5"))
-    told.append(weft("install", "large", "SELECT o.id FROM orders o WHERE o.amount > 500", "--keep", "synopsis"))
-    told.append(weft("tick", "--now", "2026-03-03"))
+    output.append(weft("ingest", "file", "o.csv", "--table", "orders", "--ts-from", "at", "--key", "id"))
+    output.append(weft("explain", "SELECT o.id FROM orders o WHERE o.amount > 5"))
+    output.append(weft("install", "large", "SELECT o.id FROM orders o WHERE o.amount > 500", "--keep", "synopsis"))
+    output.append(weft("tick", "--now", "2026-03-03"))
     for command in ("queries", "show large", "results large", "tables", "loads list", "config", "doctor"):
-        told.append(weft(*command.split()))
-    told.append(weft("status"))
-    assert [each.code for each in told] == [0] * len(told), [each.err + each.out for each in told if each.code]
+        output.append(weft(*command.split()))
+    output.append(weft("status"))
+    assert [each.code for each in output] == [0] * len(output), [each.err + each.out for each in output if each.code]
     status = weft("status", "--json")
     assert status.json["catalog"] == url
     settings = {each["setting"]: each for each in weft("config", "--json").json}
     assert settings["catalog.url"]["value"] == url
-    assert f"catalog: {url}, format {ddl.FORMAT}" in told[-2].out
-    shown = "".join(each.out + each.err for each in told)
+    assert f"catalog: {url}, format {ddl.FORMAT}" in output[-2].out
+    shown = "".join(each.out + each.err for each in output)
     assert PASSWORD not in shown and "catalog.sqlite" not in shown
     assert not (home / "catalog.sqlite").exists() and not (home / "holders").exists()
     written = [path for path in home.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
@@ -93,8 +93,8 @@ def test_every_command_finds_the_catalog_and_none_shows_a_secret(
         assert connection.execute("SELECT clock FROM weft.home").fetchall() == [("replay",)]
 
 
-def test_what_the_server_refuses_is_told_in_words(
-    weft: Callable[..., Told],
+def test_refusals_of_the_server_are_messages(
+    weft: Callable[..., Output],
     home: Path,
     database_server: Server,
     stopped: Callable[[], None],
@@ -108,29 +108,29 @@ def test_what_the_server_refuses_is_told_in_words(
         (database_server.uri("nowhere"), "", '"nowhere" does not exist'),
     ):
         monkeypatch.setenv("PGPASSWORD", password)
-        told = weft("init", "--catalog", given)
-        assert "a guess" not in told.err
-        assert told.code == 1 and "the catalog could not be reached" in told.err and reason in told.err
-        assert "~/.pgpass or the environment variable PGPASSWORD" in told.err
+        output = weft("init", "--catalog", given)
+        assert "a guess" not in output.err
+        assert output.code == 1 and "the catalog could not be reached" in output.err and reason in output.err
+        assert "~/.pgpass or the environment variable PGPASSWORD" in output.err
         assert not home.exists()
     assert weft("init", "--catalog", database_server.uri(database)).code == 0
     stopped()
     for command in ("queries", "status", "tick", "explain SELECT"):
-        told = weft(*command.split())
-        assert told.code == 1, command
-        assert "the catalog could not be reached" in told.err and "catalog.sqlite" not in told.err + told.out
-    told = weft("doctor")
-    assert told.code == 1 and "BAD catalog: postgresql://" in told.out
+        output = weft(*command.split())
+        assert output.code == 1, command
+        assert "the catalog could not be reached" in output.err and "catalog.sqlite" not in output.err + output.out
+    output = weft("doctor")
+    assert output.code == 1 and "BAD catalog: postgresql://" in output.out
 
 
-def test_a_user_without_the_right_to_make_a_schema_is_told_what_to_grant(
-    weft: Callable[..., Told], home: Path, database_server: Server
+def test_the_missing_right_to_create_a_schema_is_named(
+    weft: Callable[..., Output], home: Path, database_server: Server
 ) -> None:
     database = database_server.new_database()
     with psycopg.connect(database_server.uri(database), autocommit=True) as connection:
         connection.execute("CREATE ROLE poor LOGIN")
-        told = weft("init", "--catalog", database_server.uri(database, "poor"))
-        assert told.code == 1 and "permission denied" in told.err and "Grant the user" in told.err
+        output = weft("init", "--catalog", database_server.uri(database, "poor"))
+        assert output.code == 1 and "permission denied" in output.err and "Grant the user" in output.err
         connection.execute("CREATE SCHEMA weft AUTHORIZATION poor")
         assert weft("init", "--catalog", database_server.uri(database, "poor")).code == 0
 
@@ -147,15 +147,15 @@ def test_a_user_without_the_right_to_make_a_schema_is_told_what_to_grant(
     ],
 )
 def test_a_url_that_cannot_be_a_catalog_is_refused(
-    weft: Callable[..., Told], home: Path, url: str, reason: str
+    weft: Callable[..., Output], home: Path, url: str, reason: str
 ) -> None:
-    told = weft("init", "--catalog", url)
-    assert told.code == 2 and reason in told.err and "hush-hush" not in told.err
+    output = weft("init", "--catalog", url)
+    assert output.code == 2 and reason in output.err and "hush-hush" not in output.err
     assert not home.exists()
     home.mkdir()
     (home / "weft.toml").write_text(f'[catalog]\nurl = "{url}"\n')
-    told = weft("init")
-    assert told.code == 2 and reason in told.err and "line 2" in told.err and "hush-hush" not in told.err
+    output = weft("init")
+    assert output.code == 2 and reason in output.err and "line 2" in output.err and "hush-hush" not in output.err
 
 
 def test_a_missing_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_a_connection_that_the_server_closed_is_opened_again(url: str, tmp_path:
         assert [table.name for table in weft.tables()] == ["t"]
 
 
-def test_a_change_that_the_server_broke_off_is_not_recorded_and_told(
+def test_a_change_that_the_server_interrupted_is_not_recorded_and_reported(
     url: str, tmp_path: Path, database_server: Server
 ) -> None:
     with Weft.open(tmp_path / "home", create=True, catalog=url) as weft:
@@ -255,7 +255,7 @@ def test_a_change_that_the_server_broke_off_is_not_recorded_and_told(
         assert weft.catalog.home().watermark != 7
 
 
-def test_a_change_whose_reply_was_lost_is_told_and_not_repeated(
+def test_a_change_whose_reply_was_lost_is_reported_and_not_repeated(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Weft.open(tmp_path / "home", create=True, catalog=url) as weft, Weft.open(tmp_path / "home") as other:
@@ -283,7 +283,7 @@ def test_a_change_whose_reply_was_lost_is_told_and_not_repeated(
                 weft.catalog.writer("tests", this_process(), weft.clock())
 
 
-def test_a_text_that_postgresql_cannot_store_is_told(url: str, tmp_path: Path) -> None:
+def test_a_text_that_postgresql_cannot_store_is_reported(url: str, tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", create=True, catalog=url) as weft:
         weft.make_table("t", "a BIGINT")
         with pytest.raises(CatalogError, match="NUL") as refused:
@@ -411,9 +411,9 @@ def test_home_settings_are_checked_when_a_home_is_opened(tmp_path: Path) -> None
         Weft.open(tmp_path, create=True)
 
 
-def test_the_command_says_where_the_catalog_is(weft: Callable[..., Told], home: Path, url: str) -> None:
-    told = weft("init", "--catalog", f"{url}&schema=orders", "--json")
-    assert json.loads(told.out)["catalog"] == f"{url}&schema=orders"
+def test_the_command_says_where_the_catalog_is(weft: Callable[..., Output], home: Path, url: str) -> None:
+    output = weft("init", "--catalog", f"{url}&schema=orders", "--json")
+    assert json.loads(output.out)["catalog"] == f"{url}&schema=orders"
     assert "schema orders of" in weft("init").out
 
 

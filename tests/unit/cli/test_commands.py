@@ -45,9 +45,9 @@ def test_a_defect_is_one_line_and_a_log(weft: Weft, made: Path, monkeypatch: pyt
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr(tables_commands, "table", break_down)
-    told = weft("tables")
-    assert told.code == 1
-    assert "on purpose" in told.err
+    output = weft("tables")
+    assert output.code == 1
+    assert "on purpose" in output.err
     assert "ZeroDivisionError: on purpose" in (made / "logs" / "weft.log").read_text()
 
 
@@ -56,9 +56,9 @@ def test_a_full_disk_is_no_defect(weft: Weft, made: Path, monkeypatch: pytest.Mo
         raise OSError(errno.ENOSPC, "No space left on device", "weft.out")
 
     monkeypatch.setattr(tables_commands, "table", fill)
-    told = weft("tables")
-    assert told.code == 1
-    assert told.err.startswith("failed: No space left on device (weft.out)")
+    output = weft("tables")
+    assert output.code == 1
+    assert output.err.startswith("failed: No space left on device (weft.out)")
 
 
 def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_an_interrupt_ends_quietly(weft: Weft, made: Path, monkeypatch: pytest.M
     assert weft("tables").code == 130
 
 
-def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tick_of_many_queries_prints_a_few(weft: Weft, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.api.standing import NewQuery
     from weft.api.weft import Weft as Home
     from weft.cli.ticks import print_tick
@@ -89,8 +89,10 @@ def test_a_tick_of_many_queries_tells_of_few(weft: Weft, made: Path, capsys: pyt
         assert len(seen) < 20
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 50
-    told = [line.split()[0] for line in lines if line.split() and line.split()[0][1:].isdigit() and "quer" not in line]
-    assert told == [f"q{number}" for number in range(299, 259, -1)]
+    output = [
+        line.split()[0] for line in lines if line.split() and line.split()[0][1:].isdigit() and "quer" not in line
+    ]
+    assert output == [f"q{number}" for number in range(299, 259, -1)]
     assert lines[-2:] == [
         "59 more queries with 1,770 new answers",
         "201 queries: nothing came; no answer is due by time alone",
@@ -118,9 +120,9 @@ def test_loading_starts_no_jvm(weft: Weft, home: Path, tmp_path: Path) -> None:
     first = "id,placed\n1,1993-04-01\n2,1993-04-02\n"
     for lines in (first, "id,placed,paid\n2,1993-04-02,1993-04-05\n3,1993-04-03,\n"):
         orders.write_text(lines)
-        told = weft("ingest", "file", str(orders), *into)
-        assert told.code == 0, told.err
-    assert "1 stored, 1 known" in told.out
+        output = weft("ingest", "file", str(orders), *into)
+        assert output.code == 0, output.err
+    assert "1 stored, 1 known" in output.out
     for counts in ("1 stored, 0 known, 1 quarantined", "0 stored, 2 known"):
         assert counts in weft("ingest", "mail", str(tmp_path / "spool"), "--ts-from", "date").out
     assert weft("quarantine", "retry").code == 0
@@ -140,12 +142,12 @@ def test_run_with_json_prints_nothing_else(weft: Weft, home: Path, monkeypatch: 
 
     monkeypatch.setattr(Home, "run", run)
     assert weft("init").code == 0
-    told = weft("run", "--json")
-    assert told.json["delivered"] == [{"query": "q", "channel": "file:q.jsonl", "rows": 2, "error": None}]
-    assert "another process is writing to this home" in told.err
+    output = weft("run", "--json")
+    assert output.json["delivered"] == [{"query": "q", "channel": "file:q.jsonl", "rows": 2, "error": None}]
+    assert "another process is writing to this home" in output.err
 
 
-def test_doctor_tells_line_by_line(weft: Weft, made: Path) -> None:
+def test_doctor_prints_a_line_for_each_check(weft: Weft, made: Path) -> None:
     found = weft("doctor", "--json").json
     assert {"python", "java", "spark", "home"} <= {check["name"] for check in found}
 
@@ -218,17 +220,17 @@ def test_data_cannot_speak_to_the_terminal() -> None:
     assert len(plain("x" * 10_000)) <= 300
 
 
-def test_a_query_that_fits_no_more_is_told_beside_the_others(weft: Weft, made: Path) -> None:
+def test_a_query_that_no_longer_fits_is_listed_with_the_others(weft: Weft, made: Path) -> None:
     assert weft("install", "bad", "SELECT msgid FROM msgs").code == 0
     assert weft("install", "good", "SELECT subject FROM msgs").code == 0
     with sqlite3.connect(made / "catalog.sqlite") as connection:
         connection.execute("UPDATE plans SET signature = 'another' WHERE plan_id = 1")
     connection.close()
-    told = weft("tick", "--now", "1993-05-01")
-    assert told.code == 1
-    assert "good" in told.out
-    assert "msgs is empty" in told.out
-    assert "set aside" in told.out
+    output = weft("tick", "--now", "1993-05-01")
+    assert output.code == 1
+    assert "good" in output.out
+    assert "msgs is empty" in output.out
+    assert "set aside" in output.out
     assert weft("show", "bad", "--json").json["state"] == "failed"
     again = weft("tick", "--now", "1993-05-02", "--json")
     assert again.code == 0

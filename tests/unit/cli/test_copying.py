@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import forked
 from s3_server import environment, new_bucket
-from unit.cli.conftest import Told
+from unit.cli.conftest import Output
 from weft.api import Weft
 from weft.api.copying import Copied, _Transfers
 from weft.errors import CatalogError, Conflict, Refused, StorageError
@@ -82,11 +82,11 @@ def made(template: Path, home: Path) -> Path:
     return Path(shutil.copytree(template, home))
 
 
-def answers(weft: Callable[..., Told], home: Path) -> dict[str, str]:
+def answers(weft: Callable[..., Output], home: Path) -> dict[str, str]:
     """Return what the commands that read print for a home."""
-    told = {each: weft(*each.split(), "--home", str(home)) for each in READS}
-    assert [(name, each.err) for name, each in told.items() if each.code] == []
-    return {name: _plain(each.out, home) for name, each in told.items()}
+    output = {each: weft(*each.split(), "--home", str(home)) for each in READS}
+    assert [(name, each.err) for name, each in output.items() if each.code] == []
+    return {name: _plain(each.out, home) for name, each in output.items()}
 
 
 def _plain(text: str, home: Path) -> str:
@@ -96,7 +96,7 @@ def _plain(text: str, home: Path) -> str:
     return "\n".join(re.sub("[─ ]+", " ", line) for line in lines)
 
 
-def go_on(weft: Callable[..., Told], home: Path) -> tuple[str, str, dict[str, str]]:
+def go_on(weft: Callable[..., Output], home: Path) -> tuple[str, str, dict[str, str]]:
     """Load and tick once more. Return the output of both, the delivered file, and the output of other commands."""
     Path("more.csv").write_text("id,at,amount\n2,1997-03-02,900\n3,1997-03-04,700\n4,1997-03-04,5\n")
     arguments = ("--table", "orders", "--ts-from", "at", "--key", "id", "--home", str(home))
@@ -122,16 +122,16 @@ def kill(home: Path, to: Path, point: str, *options: str) -> None:
 
 
 def test_copies_answer_and_go_on_as_the_original_does(
-    weft: Callable[..., Told], made: Path, url: str, tmp_path: Path
+    weft: Callable[..., Output], made: Path, url: str, tmp_path: Path
 ) -> None:
     before = answers(weft, made)
     copies = [tmp_path / name for name in ("folder", "server", "back")]
-    told = [weft("copy", str(made), str(copies[0]))]
-    told.append(weft("copy", str(made), str(copies[1]), "--catalog", url))
-    told.append(weft("copy", str(copies[1]), str(copies[2]), "--json"))
-    assert [each.code for each in told] == [0, 0, 0], [each.err for each in told]
-    assert "with 6 rows, 2 answers, 1 record in quarantine" in told[0].out and "All were verified." in told[0].out
-    assert told[2].json["quarantined"] == 1 and told[2].json["resumed"] is False
+    output = [weft("copy", str(made), str(copies[0]))]
+    output.append(weft("copy", str(made), str(copies[1]), "--catalog", url))
+    output.append(weft("copy", str(copies[1]), str(copies[2]), "--json"))
+    assert [each.code for each in output] == [0, 0, 0], [each.err for each in output]
+    assert "with 6 rows, 2 answers, 1 record in quarantine" in output[0].out and "All were verified." in output[0].out
+    assert output[2].json["quarantined"] == 1 and output[2].json["resumed"] is False
     assert (copies[1] / "weft.toml").read_text().splitlines()[0] == f'catalog.url = "{url}"'
     assert not (copies[1] / "catalog.sqlite").exists()
     assert [(each / "weft.toml").read_text() for each in (copies[0], copies[2])] == [
@@ -152,25 +152,25 @@ def test_copies_answer_and_go_on_as_the_original_does(
     ],
 )
 def test_a_killed_copy_is_no_home_and_continues(
-    weft: Callable[..., Told], made: Path, url: str, tmp_path: Path, on_server: bool, points: Sequence[str]
+    weft: Callable[..., Output], made: Path, url: str, tmp_path: Path, on_server: bool, points: Sequence[str]
 ) -> None:
     to, options = tmp_path / "copy", ["--catalog", url] if on_server else []
     for point in points:
         kill(made, to, point, *options)
-        told = weft("tables", "--home", str(to))
-        assert told.code != 0 and "unfinished copy of a home" in told.err, point
+        output = weft("tables", "--home", str(to))
+        assert output.code != 0 and "unfinished copy of a home" in output.err, point
         assert weft("init", str(to)).code != 0
-    told = weft("tick", "--now", "1997-03-04", "--home", str(made))  # the home goes on between the attempts
-    assert told.code == 0, told.err
-    told = weft("copy", str(made), str(to), *options, "--json")
-    assert told.code == 0 and told.json["resumed"], told.err
+    output = weft("tick", "--now", "1997-03-04", "--home", str(made))  # the home goes on between the attempts
+    assert output.code == 0, output.err
+    output = weft("copy", str(made), str(to), *options, "--json")
+    assert output.code == 0 and output.json["resumed"], output.err
     assert answers(weft, to) == answers(weft, made)
     assert go_on(weft, to) == go_on(weft, made)
     assert not (to / "copying.json").exists()
 
 
 def test_a_home_is_moved_to_s3_and_back(
-    weft: Callable[..., Told], made: Path, url: str, bucket: S3Store, tmp_path: Path
+    weft: Callable[..., Output], made: Path, url: str, bucket: S3Store, tmp_path: Path
 ) -> None:
     """The copy to S3 is killed, and damaged meanwhile."""
     before, away, back = answers(weft, made), tmp_path / "away", tmp_path / "back"
@@ -182,8 +182,8 @@ def test_a_home_is_moved_to_s3_and_back(
     whole = (place / name).read()
     (place / name).remove()
     (place / name).put(whole[:-1] + b"?")
-    told = weft("copy", str(made), str(away), "--store", place.uri, "--catalog", url)
-    assert told.code == 0 and "Finished the copy" in told.out, told.err
+    output = weft("copy", str(made), str(away), "--store", place.uri, "--catalog", url)
+    assert output.code == 0 and "Finished the copy" in output.out, output.err
     assert (place / name).read() == whole and "copying.json" not in walk(place)
     assert not (away / "tables").exists() and answers(weft, away) == before
     refused = weft("copy", str(made), str(tmp_path / "third"), "--store", place.uri)
@@ -194,7 +194,7 @@ def test_a_home_is_moved_to_s3_and_back(
     assert go_on(weft, away) == go_on(weft, back) == go_on(weft, made)
 
 
-def test_damage_in_a_half_done_copy_is_found(weft: Callable[..., Told], made: Path, tmp_path: Path) -> None:
+def test_damage_in_a_half_done_copy_is_found(weft: Callable[..., Output], made: Path, tmp_path: Path) -> None:
     to = tmp_path / "copy"
     kill(made, to, "copy.recorded")
     files = [path for path in to.rglob("*") if path.is_file() and path.name not in ("copying.json", "catalog.sqlite")]
@@ -227,7 +227,9 @@ def test_a_copy_that_reads_back_differently_is_an_error(
         assert opened.copy(to).resumed
 
 
-def test_what_is_not_its_own_is_refused(weft: Callable[..., Told], made: Path, url: str, tmp_path: Path) -> None:
+def test_a_place_with_other_content_is_refused(
+    weft: Callable[..., Output], made: Path, url: str, tmp_path: Path
+) -> None:
     full, other = tmp_path / "full", tmp_path / "other"
     full.mkdir()
     (full / "note.txt").write_text("mine")

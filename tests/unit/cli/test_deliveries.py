@@ -31,13 +31,13 @@ def made(weft: Weft, home: Path) -> Path:
     return home
 
 
-def test_what_is_parked_is_told_everywhere(weft: Weft, made: Path) -> None:
+def test_parked_channels_are_shown_everywhere(weft: Weft, made: Path) -> None:
     assert weft("status", "--json").json["healthy"] is True
     assert weft("status").out.endswith("No problems.\n")
     with Home.open(made) as opened, opened.catalog.delivering(opened.clock) as sender:
         sender.subscriptions.note_failure(1, "no room", None)
-    told = weft("status")
-    assert (told.code, "PROBLEM: file:a.jsonl of q is parked: no room" in told.out) == (1, True)
+    output = weft("status")
+    assert (output.code, "PROBLEM: file:a.jsonl of q is parked: no room" in output.out) == (1, True)
     found = weft("status", "--json").json
     assert (found["healthy"], found["deliveries"]["parked"], found["lag_seconds"]) == (False, 1, None)
     assert "active, 1 of 1 channels parked" in weft("queries").out

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from unit.cli.conftest import Told
+from unit.cli.conftest import Output
 from weft.demo import play
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_second_demo_leaves_the_first_one_and_says_so(
-    weft: Callable[..., Told], home: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Output], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played: list[Path] = []
     monkeypatch.setattr(play, "play", lambda folder, stage: played.append(folder))
@@ -25,7 +25,7 @@ def test_a_second_demo_leaves_the_first_one_and_says_so(
     assert played == [Path("demo-home"), Path("demo-home-2")]
 
 
-def test_the_demo_is_described_alike_everywhere(weft: Callable[..., Told]) -> None:
+def test_the_demo_is_described_alike_everywhere(weft: Callable[..., Output]) -> None:
     number = {5: "five", 6: "six"}[len(play.QUERIES)]
     assert f"{number} standing queries" in " ".join(weft("demo", "--help").out.split())
     for name in ("Makefile", "docs/how-to/upgrade-and-uninstall.md"):

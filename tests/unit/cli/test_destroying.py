@@ -16,7 +16,7 @@ import pytest
 import forked
 from postgresql_server import Server
 from s3_server import environment, new_bucket
-from unit.cli.conftest import Told
+from unit.cli.conftest import Output
 from weft.api import Weft
 from weft.catalog import layout
 from weft.cli import terminal
@@ -42,20 +42,20 @@ def schemas(url: str) -> set[str]:
         return {name for (name,) in connection.execute("SELECT nspname FROM pg_namespace").fetchall()}
 
 
-def test_a_home_on_a_disk_is_deleted_except_what_is_not_wefts_own(
-    weft: Callable[..., Told], home: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_home_on_a_disk_is_deleted_except_files_of_others(
+    weft: Callable[..., Output], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(home)
     (home / "mine.txt").write_text("mine")
-    told = weft("destroy", str(home))
-    assert told.code == 2 and "Add --yes" in told.err
+    output = weft("destroy", str(home))
+    assert output.code == 2 and "Add --yes" in output.err
     monkeypatch.setattr(terminal, "stdin_is_terminal", lambda: True)
     monkeypatch.setattr(builtins, "input", lambda _: "another")
     assert "nothing was deleted" in weft("destroy", str(home)).err
     assert weft("tables", "--home", str(home)).code == 0
     monkeypatch.setattr(builtins, "input", lambda _: str(home))
-    told = weft("destroy", str(home))
-    assert told.code == 0 and str(home / "mine.txt") in told.out, told.err
+    output = weft("destroy", str(home))
+    assert output.code == 0 and str(home / "mine.txt") in output.out, output.err
     assert sorted(walk_all(home)) == ["files/all.csv", "mine.txt"]
     with pytest.raises(NotFound):
         Weft.open(home)
@@ -66,7 +66,7 @@ def walk_all(home: Path) -> list[str]:
 
 
 def test_the_schema_and_the_objects_go_too(
-    weft: Callable[..., Told],
+    weft: Callable[..., Output],
     home: Path,
     database_server: Server,
     s3_access: S3Access,
@@ -82,9 +82,9 @@ def test_the_schema_and_the_objects_go_too(
         connection.execute("CREATE TABLE two.mine (a INT)")
         connection.commit()
     for schema in ("one", "two"):
-        told = weft("destroy", str(home.with_name(schema)), "--yes", "--json")
-        assert told.code == 0, told.err
-        assert [Path(each).name for each in told.json["kept"]] == ["files"]
+        output = weft("destroy", str(home.with_name(schema)), "--yes", "--json")
+        assert output.code == 0, output.err
+        assert [Path(each).name for each in output.json["kept"]] == ["files"]
     assert schemas(url) & {"one", "two"} == {"two"}
     with closing(psycopg.connect(url)) as connection:
         query = "SELECT tablename FROM pg_tables WHERE schemaname = 'two'"
@@ -93,7 +93,7 @@ def test_the_schema_and_the_objects_go_too(
     made(home.with_name("one"), catalog=f"{url}&schema=one", store=(bucket / "shop/one").uri)
 
 
-def test_a_home_that_works_is_not_deleted(weft: Callable[..., Told], home: Path) -> None:
+def test_a_home_that_works_is_not_deleted(weft: Callable[..., Output], home: Path) -> None:
     made(home)
     with Weft.open(home) as opened, Weft.open(home) as other:
         with opened.opened.writing("work"), pytest.raises(LeaseBusy):
@@ -121,7 +121,7 @@ def kill(home: Path, point: str) -> None:
     assert died.returncode == -signal.SIGKILL, (point, died.stderr)
 
 
-def test_an_interrupted_deletion_continues(weft: Callable[..., Told], home: Path, tmp_path: Path) -> None:
+def test_an_interrupted_deletion_continues(weft: Callable[..., Output], home: Path, tmp_path: Path) -> None:
     made(tmp_path / "template")
     for point in POINTS:
         shutil.copytree(tmp_path / "template", home)
@@ -131,14 +131,14 @@ def test_an_interrupted_deletion_continues(weft: Callable[..., Told], home: Path
         else:
             for command in (("tables", "--home"), ("init",)):
                 assert "`weft destroy` with this folder again" in weft(*command, str(home)).err, point
-        told = weft("destroy", home.name, "--json", *(["--yes"] if point == "destroy.noted" else []))
-        assert told.code == 0 and told.json["kept"] == [str(home / "files")], (point, told.err)
+        output = weft("destroy", home.name, "--json", *(["--yes"] if point == "destroy.noted" else []))
+        assert output.code == 0 and output.json["kept"] == [str(home / "files")], (point, output.err)
         assert walk_all(home) == ["files/all.csv"]
         shutil.rmtree(home)
 
 
 def test_an_error_leaves_a_deletion_that_continues(
-    weft: Callable[..., Told], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Output], home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(home)
     shutil.move(home / "tables", tmp_path / "elsewhere")
@@ -155,7 +155,7 @@ def test_an_error_leaves_a_deletion_that_continues(
 
 
 def test_an_interrupted_deletion_continues_on_servers(
-    weft: Callable[..., Told], home: Path, url: str, s3_access: S3Access, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Output], home: Path, url: str, s3_access: S3Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment(s3_access).items():
         monkeypatch.setenv(name, value)
@@ -169,7 +169,9 @@ def test_an_interrupted_deletion_continues_on_servers(
             settings.write_text(kept.replace("/shop", "/another"))
             assert "began with other places" in weft("destroy", str(home)).err
             settings.write_text(kept)
-        told = weft("destroy", str(home), "--json")
-        assert (told.code, told.json["catalog"], told.json["store"]) == (0, url, (bucket / "shop").uri), told.err
+        output = weft("destroy", str(home), "--json")
+        assert (output.code, output.json["catalog"], output.json["store"]) == (0, url, (bucket / "shop").uri), (
+            output.err
+        )
         assert walk_all(home) == ["files/all.csv"] and set(walk(bucket)) == set() and "weft" not in schemas(url)
         shutil.rmtree(home)

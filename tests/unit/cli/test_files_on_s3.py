@@ -14,7 +14,7 @@ import pytest
 from s3_server import SECRET
 from weft.store import S3Store
 
-Told = Any
+Output = Any
 FILES = {
     "in/a.csv": b"id,name\n1,x\n2,y,and more\n3,z\n",
     "in/deep/b.csv.gz": gzip.compress(b"id,name\n4,x\n"),
@@ -37,17 +37,17 @@ def bucket(bucket: S3Store, tmp_path: Path) -> S3Store:
 
 
 @pytest.mark.parametrize("what", ["in", "in/a.csv", "in/*.csv", "in/**/*.csv*", "in/c d%20[1].csv", "in/[a-b].csv"])
-def test_objects_load_as_local_files_do(weft: Callable[..., Told], bucket: S3Store, what: str) -> None:
+def test_objects_load_as_local_files_do(weft: Callable[..., Output], bucket: S3Store, what: str) -> None:
     command = ("--table", "t", "--json")
-    told = [weft("ingest", "file", f"{place}/{what}", *command, "--home", home) for place, home in PLACES(bucket)]
-    assert [each.err for each in told if each.code] == []
-    assert {**told[0].json, "first_ts": 0, "last_ts": 0} == {**told[1].json, "first_ts": 0, "last_ts": 0}
+    output = [weft("ingest", "file", f"{place}/{what}", *command, "--home", home) for place, home in PLACES(bucket)]
+    assert [each.err for each in output if each.code] == []
+    assert {**output[0].json, "first_ts": 0, "last_ts": 0} == {**output[1].json, "first_ts": 0, "last_ts": 0}
     shown = [rejected(weft("quarantine", "list", "--json", "--home", home).json) for _, home in PLACES(bucket)]
     assert [each[1:] for each in shown[0]] == [each[1:] for each in shown[1]]
     assert [each[0] for each in shown[0]] == [f"{bucket}/in/a.csv"] * len(shown[1])
     again = weft("ingest", "file", f"{bucket}/{what}", *command, "--home", "there")
     assert again.json["already_loaded"]
-    assert SECRET not in "".join(each.out + each.err for each in (*told, again))
+    assert SECRET not in "".join(each.out + each.err for each in (*output, again))
 
 
 def rejected(shown: Any) -> list[tuple[str, ...]]:
@@ -59,18 +59,20 @@ def PLACES(bucket: S3Store) -> tuple[tuple[str, str], ...]:
     return (str(bucket), "there"), (".", "here")
 
 
-def test_parquet_objects_of_a_pattern_are_one_load(weft: Callable[..., Told], bucket: S3Store) -> None:
+def test_parquet_objects_of_a_pattern_are_one_load(weft: Callable[..., Output], bucket: S3Store) -> None:
     for number in range(3):
         pq.write_table(pa.table({"n": [number]}), f"{bucket.path}/p/{number}.parquet", filesystem=bucket.filesystem)
-    told = weft("ingest", "file", f"{bucket}/p/*.parquet", "--table", "t", "--json")
-    assert (told.json["stored"], told.json["quarantined"]) == (3, 0)
+    output = weft("ingest", "file", f"{bucket}/p/*.parquet", "--table", "t", "--json")
+    assert (output.json["stored"], output.json["quarantined"]) == (3, 0)
 
 
-def test_what_is_no_file_on_s3_is_refused_with_the_reason(weft: Callable[..., Told], bucket: S3Store) -> None:
+def test_objects_other_than_files_on_s3_are_refused_with_the_reason(
+    weft: Callable[..., Output], bucket: S3Store
+) -> None:
     def refused(place: str) -> str:
-        told = weft("ingest", "file", place, "--table", "t")
-        assert told.code in (1, 2) and SECRET not in told.err
-        return told.err
+        output = weft("ingest", "file", place, "--table", "t")
+        assert output.code in (1, 2) and SECRET not in output.err
+        return output.err
 
     assert f"no such object or folder: {bucket}/absent" in refused(f"{bucket}/absent")
     assert f"no file matches the pattern: {bucket}/in/x*" in refused(f"{bucket}/in/x*")

@@ -57,9 +57,9 @@ def test_the_parser_of_one_command_is_that_of_all() -> None:
 
 
 def test_help_ends_with_an_example(weft: Callable[..., Any]) -> None:
-    told = {command: weft(*command, "--help") for command in [(), *COMMANDS]}
-    assert not [command for command, each in told.items() if each.code != 0]
-    assert not [command for command, each in told.items() if "weft " not in each.out.partition("Example:")[2]]
+    output = {command: weft(*command, "--help") for command in [(), *COMMANDS]}
+    assert not [command for command, each in output.items() if each.code != 0]
+    assert not [command for command, each in output.items() if "weft " not in each.out.partition("Example:")[2]]
 
 
 def test_every_command_knows_the_home(weft: Callable[..., Any]) -> None:

@@ -20,7 +20,7 @@ from weft.catalog.address import CatalogAddress
 from weft.errors import CatalogError, Conflict
 from weft.store import S3Store
 
-Told = Any
+Output = Any
 
 
 def objects(place: S3Store) -> set[str]:
@@ -69,7 +69,7 @@ def write_files() -> None:
 
 
 def test_a_home_on_s3_does_what_a_local_one_does_and_has_no_data_in_its_folder(
-    weft: Callable[..., Told], home: Path, bucket: S3Store
+    weft: Callable[..., Output], home: Path, bucket: S3Store
 ) -> None:
     place = bucket / "shop/home"
     made = weft("init", "--store", place.uri, "--clock", "replay")
@@ -98,10 +98,10 @@ def test_a_home_on_s3_does_what_a_local_one_does_and_has_no_data_in_its_folder(
     assert objects(place) >= {"weft-home", "tables", "ledger", "quarantine"}
 
 
-def lines_of(told: Told) -> tuple[int, str, str]:
+def lines_of(output: Output) -> tuple[int, str, str]:
     """Return the exit code and the output without what depends on the time of day."""
-    text = re.sub(r"in [0-9.]+ m?s|20[0-9-]{8} [0-9:]{8}( UTC)?|[0-9.,]+ [kM]?B", "T", told.out)
-    return told.code, text, told.err
+    text = re.sub(r"in [0-9.]+ m?s|20[0-9-]{8} [0-9:]{8}( UTC)?|[0-9.,]+ [kM]?B", "T", output.out)
+    return output.code, text, output.err
 
 
 OWN = {"catalog.sqlite", "weft.toml", "logs", "files", "holders"}
@@ -109,22 +109,22 @@ DERIVED = {"arrangements", "present", "catalog.sqlite-wal", "catalog.sqlite-shm"
 
 
 def test_a_store_that_cannot_be_used_is_named_with_the_remedy(
-    weft: Callable[..., Told], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Output], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = (bucket / "home").uri
 
     def refused() -> str:
-        told = weft("init", "--store", url)
-        assert told.code in (1, 2) and SECRET not in told.err and not home.exists()
-        return told.err
+        output = weft("init", "--store", url)
+        assert output.code in (1, 2) and SECRET not in output.err and not home.exists()
+        return output.err
 
-    told = weft("init", "--store", "s3://weft-no-such-bucket/home")
-    assert "the bucket weft-no-such-bucket does not exist" in told.err and "Create the bucket" in told.err
+    output = weft("init", "--store", "s3://weft-no-such-bucket/home")
+    assert "the bucket weft-no-such-bucket does not exist" in output.err and "Create the bucket" in output.err
     for place, reason in (("gs://bucket/home", "Weft needs a local folder"), ("/srv/home", "not an object store")):
         assert reason in weft("init", "--store", place).err
     with lossy(bucket, lambda method, path: "403") as behind:
         monkeypatch.setenv("AWS_ENDPOINT_URL", behind.access.endpoint or "")
-        assert "refuses the access" in (told := refused()) and "AWS_SECRET_ACCESS_KEY" in told
+        assert "refuses the access" in (output := refused()) and "AWS_SECRET_ACCESS_KEY" in output
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert "the object store cannot be reached: http://127.0.0.1:9" in refused()
     monkeypatch.setenv("AWS_ALLOW_HTTP", "false")
@@ -139,7 +139,7 @@ def test_a_store_that_cannot_be_used_is_named_with_the_remedy(
 
 
 def test_a_profile_in_the_files_of_aws_gives_the_access(
-    weft: Callable[..., Told], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    weft: Callable[..., Output], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     access = bucket.access
     for name in environment(access):
@@ -160,8 +160,8 @@ def test_a_profile_in_the_files_of_aws_gives_the_access(
         assert isinstance(opened.catalog.data, S3Store) and opened.catalog.data.access.key == "other"
     (tmp_path / "credentials").write_text(f"[shop]\n{SECRET}\n")
     monkeypatch.setenv("AWS_PROFILE", "shop")
-    told = weft("tables")
-    assert "the profile 'shop' cannot be read" in told.err and SECRET not in told.err
+    output = weft("tables")
+    assert "the profile 'shop' cannot be read" in output.err and SECRET not in output.err
 
 
 def test_a_store_belongs_to_one_home(home: Path, bucket: S3Store, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_one_of_two_homes_gets_an_empty_store(
 
 
 def test_two_folders_share_a_store_and_a_catalog_on_postgresql(
-    weft: Callable[..., Told],
+    weft: Callable[..., Output],
     home: Path,
     bucket: S3Store,
     database_server: Server,
@@ -254,13 +254,13 @@ def test_two_folders_share_a_store_and_a_catalog_on_postgresql(
     with Weft.open(home, create=True, clock="replay", catalog=url, store=store) as one:
         one.ingest_file(tmp_path / "o.csv", "orders", ts_from="at", keys=["id"])
         places = ("--catalog", url, "--store", store)
-        told = weft("init", "second", *places).out
-        assert told.startswith("second is one more folder of a home with the replay clock.\n")
-        assert "\nfile: channels need the folder of the other machines: name it in files.root.\n" in told
+        output = weft("init", "second", *places).out
+        assert output.startswith("second is one more folder of a home with the replay clock.\n")
+        assert "\nfile: channels need the folder of the other machines: name it in files.root.\n" in output
         assert weft("init", str(home), *places).out.startswith(f"{home} is a home with the replay clock.\n")
         monkeypatch.setenv("WEFT_FILES_ROOT", str(home / "files"))
-        told = weft("init", "another", *places).out
-        assert "file: channels" not in told and "delta: channels" in told
+        output = weft("init", "another", *places).out
+        assert "file: channels" not in output and "delta: channels" in output
         with Weft.open(tmp_path / "second", create=True, catalog=url, store=store) as two:
             assert [table.rows for table in two.tables()] == [3]
             two.ingest_file(tmp_path / "more.csv", "orders", ts_from="at", keys=["id"])
@@ -272,14 +272,14 @@ def test_two_folders_share_a_store_and_a_catalog_on_postgresql(
 
 
 def test_a_store_that_is_gone_later_is_no_damage(
-    weft: Callable[..., Told], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch
+    weft: Callable[..., Output], home: Path, bucket: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weft("init", "--store", (bucket / "home").uri, "--clock", "replay")
     write_files()
     assert weft(*COMMANDS[0].split()).code == 0
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     for command in ("ingest file more.csv --table orders --ts-from at --key id", "describe orders"):
-        told = weft(*command.split())
-        assert told.code == 1 and "the object store cannot be reached: http://127.0.0.1:9" in told.err, told.err
-    told = weft("doctor")
-    assert told.code == 1 and "BAD store" in told.out and "cannot be reached" in told.out
+        output = weft(*command.split())
+        assert output.code == 1 and "the object store cannot be reached: http://127.0.0.1:9" in output.err, output.err
+    output = weft("doctor")
+    assert output.code == 1 and "BAD store" in output.out and "cannot be reached" in output.out

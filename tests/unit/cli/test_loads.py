@@ -31,16 +31,16 @@ def test_stdin_is_loaded_and_letters_that_the_terminal_lacks_are_escaped(home: P
     line = json.dumps({"name": "café 😀"}, ensure_ascii=False)
     done = process("ingest", "file", "-", "--table", "t", "--json", given=line.encode("utf-16"))
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["stored"] == 1
-    assert told["notes"] == ["stdin is not UTF-8; it was read as utf-16 (to change this, use --encoding)"]
+    output = json.loads(done.stdout)
+    assert output["stored"] == 1
+    assert output["notes"] == ["stdin is not UTF-8; it was read as utf-16 (to change this, use --encoding)"]
     shown = process("describe", "t", PYTHONIOENCODING="ascii")
     assert (shown.returncode, b"caf\\u00e9 \\ud83d\\ude00" in shown.stdout) == (0, True), shown.stderr
     exact = process("describe", "t", "--json", PYTHONIOENCODING="ascii")
     assert json.loads(exact.stdout)["samples"][0]["name"] == "café 😀"
 
 
-def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_catalog(tmp_path / "home", create=True, at=0) as catalog:
         engine = catalog._database._engine
         with engine.connect() as connection:
@@ -65,9 +65,9 @@ def below(folder: Path) -> dict[str, tuple[int, bytes | None]]:
     return {str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else None) for path in paths}
 
 
-@pytest.mark.parametrize("told", ["no such file", "cannot be read"])
-def test_a_first_load_that_fails_leaves_a_folder_as_it_was(weft: Weft, home: Path, told: str) -> None:
-    missing = told == "no such file"
+@pytest.mark.parametrize("output", ["no such file", "cannot be read"])
+def test_a_first_load_that_fails_leaves_a_folder_as_it_was(weft: Weft, home: Path, output: str) -> None:
+    missing = output == "no such file"
     (home.parent / "none.parquet").write_bytes(b"PAR1") if not missing else None
     home.mkdir(0o750)
     for name in ("notes.txt", "logs/mine.log", "files/answers/a.csv"):
@@ -77,7 +77,7 @@ def test_a_first_load_that_fails_leaves_a_folder_as_it_was(weft: Weft, home: Pat
     before = below(home.parent)
     for folder in (home, home.parent / "new", home.parent):
         done = weft("ingest", "file", "none.parquet", "--table", "t", "--home", str(folder))
-        assert (done.code != 0, told in done.err) == (True, True), done
+        assert (done.code != 0, output in done.err) == (True, True), done
         assert below(home.parent) == before
 
 

@@ -127,7 +127,7 @@ REFUSED = {
 }
 
 
-def test_what_does_not_work_over_the_network_is_refused(typed: Typed) -> None:
+def test_commands_that_need_the_machine_are_refused_over_the_network(typed: Typed) -> None:
     for line, words in REFUSED.items():
         code, out, err = typed(*line.split())
         assert (code, out) == (2, ""), line

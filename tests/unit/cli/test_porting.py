@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from unit.cli.conftest import Told
+from unit.cli.conftest import Output
 
 HOOK = "webhook:https://hooks.example.com/services/T0/B0/s3cr3t-token#as=slack"
 
 
 def test_definitions_move_to_another_home_without_their_secrets(
-    weft: Callable[..., Told], home: Path, tmp_path: Path
+    weft: Callable[..., Output], home: Path, tmp_path: Path
 ) -> None:
     assert weft("init").code == 0
     weft("table", "create", "t", "id BIGINT")

@@ -99,8 +99,8 @@ def _through(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[
 
 def test_the_page_names_the_commands_that_run_on_the_server() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/commands.md").read_text(encoding="utf-8")
-    told = page.partition("These commands go through the server:")[2].partition(". Their output")[0]
-    assert re.findall(r"`([a-z]+)`", told) == sorted(address.COMMANDS)
+    output = page.partition("These commands go through the server:")[2].partition(". Their output")[0]
+    assert re.findall(r"`([a-z]+)`", output) == sorted(address.COMMANDS)
     assert address.runs_on_server(["backtest", "SELECT 1"])
 
 
@@ -142,9 +142,9 @@ def test_a_terminal_is_drawn_for(made: Path) -> None:
         )
         assert client.wait(60) == 0
         os.close(far)
-        told = os.read(near, 10_000).decode()
+        output = os.read(near, 10_000).decode()
         os.close(near)
-    assert "\x1b[1m" in told, "headings are bold where somebody watches"
+    assert "\x1b[1m" in output, "headings are bold where somebody watches"
 
 
 def test_a_closed_stdin_and_a_folder_that_is_gone_hinder_nobody(made: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_closed_stdin_and_a_folder_that_is_gone_hinder_nobody(made: Path, tmp_
                 gone.rmdir()
 
 
-def test_what_does_not_go_through_is_left_to_this_process(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_commands_run_in_this_process(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with _serving(made), Weft.open(made.parent / "other", create=True):
         for line in (["init"], ["doctor"], ["shell"], ["tables", "--help"], ["tables", "--nix"], ["ingest"], []):
             assert _through(line, capsys) == (None, "", "")
@@ -208,15 +208,15 @@ def test_a_query_from_stdin_goes_through(made: Path) -> None:
 
 
 def test_stdin_that_is_not_utf_8_is_refused_as_without_a_server(made: Path) -> None:
-    query, told = b"SELECT id FROM orders WHERE who = 'caf\xe9'", []
+    query, output = b"SELECT id FROM orders WHERE who = 'caf\xe9'", []
     for served in (False, True):
         with _serving(made) if served else nullcontext():
             for locale in ("C.UTF-8", "en_US.UTF-8"):
                 command = [sys.executable, "-m", "weft", "explain", "--json"]
                 environ = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0"}
                 done = subprocess.run(command, input=query, env=environ, capture_output=True, check=False)
-                told.append((done.returncode, json.loads(done.stderr)["error"]["message"]))
-    assert told == [(2, "stdin is not UTF-8 text: SELECT id FROM orders WHERE who = 'caf\\xe9'")] * 4
+                output.append((done.returncode, json.loads(done.stderr)["error"]["message"]))
+    assert output == [(2, "stdin is not UTF-8 text: SELECT id FROM orders WHERE who = 'caf\\xe9'")] * 4
 
 
 def test_other_settings_and_another_weft_are_said(
@@ -243,9 +243,9 @@ def test_the_fingerprint_is_of_the_code(tmp_path: Path) -> None:
     assert any("address.py" in each for each in files)
     before = tmp_path / "a.py"
     before.write_text("x")
-    told = list(address._files(str(tmp_path)))
+    output = list(address._files(str(tmp_path)))
     before.write_text("xy")
-    assert list(address._files(str(tmp_path))) != told
+    assert list(address._files(str(tmp_path))) != output
 
 
 def test_a_second_server_is_refused_with_the_first_ones_process(
@@ -271,7 +271,7 @@ def test_a_killed_server_leaves_a_socket_that_hinders_nobody(
     assert [each.name for each in Path(server_folder(made)).iterdir()] == ["lock"]
 
 
-def test_a_server_that_does_not_answer_is_told(
+def test_a_server_that_does_not_answer_is_reported(
     made: Path, process: subprocess.Popen[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weft.cli.server.client._ANSWER_SECONDS", 0.5)
@@ -417,7 +417,7 @@ def reloadable(made: Path) -> Iterator[subprocess.Popen[str]]:
         server.kill()
 
 
-def test_a_server_that_lacks_a_variable_is_told_of_and_takes_it_over(
+def test_a_variable_that_the_server_lacks_is_reported_and_passed_to_it(
     made: Path, reloadable: subprocess.Popen[str]
 ) -> None:
     (made / "weft.toml").write_text('[smtp]\npassword_env = "MAIL_WORD"\n')

@@ -98,16 +98,16 @@ def _requires_no_traceback(home: Path) -> None:
 def test_bodies_of_another_form_are_refused_with_the_reason(served: Path) -> None:
     for about in ("/greeting", "/command", "/interrupt", "/reload"):
         for body in (b"", b"\xff\xfe", b"{", b"[]", b"null", b'"x"', b"[" * 100_000, b"1" * 10_000, b"{}"):
-            code, told = _posted(served, about, body)
-            assert (code, bool(told)) == (400, True), (about, body[:20], told)
+            code, output = _posted(served, about, body)
+            assert (code, bool(output)) == (400, True), (about, body[:20], output)
     for name in GOOD:
-        code, told = _posted(served, "/command", json.dumps({k: v for k, v in GOOD.items() if k != name}).encode())
-        assert (code, name.encode() in told) == (400, True)
+        code, output = _posted(served, "/command", json.dumps({k: v for k, v in GOOD.items() if k != name}).encode())
+        assert (code, name.encode() in output) == (400, True)
     for field in ({"encodings": ["hex", "utf-8"]}, {"width": 10**9}, {"height": 10**9}):
-        code, told = _posted(served, "/command", json.dumps({**GOOD, **field}).encode())
-        assert (code, next(iter(field)).encode() in told) == (400, True)
-    code, told = _posted(served, "/command", json.dumps(GOOD).encode())
-    assert (code, b'{"end": 0}' in told) == (200, True)
+        code, output = _posted(served, "/command", json.dumps({**GOOD, **field}).encode())
+        assert (code, next(iter(field)).encode() in output) == (400, True)
+    code, output = _posted(served, "/command", json.dumps(GOOD).encode())
+    assert (code, b'{"end": 0}' in output) == (200, True)
     _requires_no_traceback(served)
 
 
@@ -117,10 +117,10 @@ def test_random_json_is_run_or_refused(served: Path, seed: int) -> None:
     codes = set()
     for _ in range(60):
         request = {**GOOD, **{name: chance.choice(ODD) for name in chance.sample(sorted(GOOD), chance.randint(1, 3))}}
-        code, told = _posted(served, "/command", json.dumps(request).encode())
+        code, output = _posted(served, "/command", json.dumps(request).encode())
         codes.add(code)
-        assert code in (200, 400), (request, told)
-        assert code == 400 or json.loads(told.split(b"\n")[-2] if told[:1] == b"{" else _last(told)), told
+        assert code in (200, 400), (request, output)
+        assert code == 400 or json.loads(output.split(b"\n")[-2] if output[:1] == b"{" else _last(output)), output
     assert codes == {200, 400}
     _requires_no_traceback(served)
     assert _through_server(["tables"]) == 0

@@ -32,18 +32,18 @@ Weft = Callable[..., Any]
         ("results news \\\n  --json\ntables\n", [["results", "news", "--json"], ["tables"]]),
     ],
 )
-def test_what_is_whole_is_cut(typed: str, commands: list[list[str]]) -> None:
+def test_complete_statements_are_split_off(typed: str, commands: list[list[str]]) -> None:
     assert split_statements(typed, ended=False) == (commands, "")
 
 
 @pytest.mark.parametrize(
     "typed", ["SELECT 1\n", "WITH a AS (SELECT 1)\n", "SELECT 'a;\n", 'install a "SELECT 1\n', "tables \\\n"]
 )
-def test_what_is_not_whole_waits(typed: str) -> None:
+def test_an_incomplete_statement_waits(typed: str) -> None:
     assert split_statements(typed, ended=False) == ([], typed)
 
 
-def test_a_quotation_that_never_ends_is_told() -> None:
+def test_an_unterminated_quotation_is_reported() -> None:
     with pytest.raises(ValueError, match="quotation"):
         split_statements('install a "SELECT 1\n', ended=True)
 
@@ -55,10 +55,12 @@ def fed(weft: Weft, monkeypatch: pytest.MonkeyPatch, text: str) -> Any:
 
 def test_it_does_all_that_a_pipe_has(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     assert weft("init", "--clock", "replay").code == 0
-    told = fed(weft, monkeypatch, "help tick\n\n-- nothing\ntables;\nexplain\nSELECT msgid\nFROM msgs;\nshell\nqueries")
-    assert told.code == 0, told.err
+    output = fed(
+        weft, monkeypatch, "help tick\n\n-- nothing\ntables;\nexplain\nSELECT msgid\nFROM msgs;\nshell\nqueries"
+    )
+    assert output.code == 0, output.err
     for words in ("Run one tick", "weft ingest", "a row of msgs arrives", "already the shell", "No queries yet"):
-        assert words in told.out
+        assert words in output.out
     assert fed(weft, monkeypatch, "tables\nnonsense\nqueries\n").code == 2
     assert fed(weft, monkeypatch, "quit\nnonsense\n").code == 0
 

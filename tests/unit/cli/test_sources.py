@@ -14,20 +14,22 @@ from weft.cli.sources import KindOption, StampsOption, print_poll
 from weft.extraction.sources.source_lease import Polled
 
 
-def test_run_tells_what_came_late_or_went_to_quarantine(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_late_and_quarantined_rows(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Weft.open(home, create=True) as opened:
         print_poll(opened, False, Polled("staff", 2, 1, 1, 5, late=2, quarantined=1))
-    told = capsys.readouterr().out
-    assert "staff: 2 began, 1 ended" in told and "Late: 2 transactions" in told and "1 record is quarantined" in told
+    output = capsys.readouterr().out
+    assert (
+        "staff: 2 began, 1 ended" in output and "Late: 2 transactions" in output and "1 record is quarantined" in output
+    )
 
 
-def test_run_tells_of_new_messages(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_reports_new_messages(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Weft.open(home, create=True) as opened:
         print_poll(opened, False, Polled("lists", 2, 0, 7, 5, late=1, appends=True))
         print_poll(opened, False, Polled("lists", 0, 0, 7, None, quarantined=2, appends=True))
-    told = capsys.readouterr().out
-    assert "lists: 2 new rows\n" in told and "Late: 1 row" in told and "ended" not in told
-    assert "lists: 0 new rows\n  2 records are quarantined" in told
+    output = capsys.readouterr().out
+    assert "lists: 2 new rows\n" in output and "Late: 1 row" in output and "ended" not in output
+    assert "lists: 0 new rows\n  2 records are quarantined" in output
 
 
 def test_the_choices_are_those_of_the_catalog() -> None:

@@ -22,19 +22,21 @@ LONG = "a value of more than eighty characters, which a terminal of eighty colum
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "output"),
     [
         (("show", "nothing", "--json"), {"outcome": "refused", "message": "there is no query 'nothing'"}),
         (("show", "--jsn", "--json"), {"outcome": "refused", "message": "No such option: --jsn"}),
     ],
 )
-def test_errors_are_json_where_json_was_asked_for(weft: Weft, arguments: tuple[str, ...], told: dict[str, str]) -> None:
+def test_errors_are_json_where_json_was_asked_for(
+    weft: Weft, arguments: tuple[str, ...], output: dict[str, str]
+) -> None:
     weft("init")
     found = weft(*arguments)
     assert found.code == 2 and not found.out
     error = json.loads(found.err)["error"]
-    assert error["outcome"] == told["outcome"]
-    assert error["message"].startswith(told["message"])
+    assert error["outcome"] == output["outcome"]
+    assert error["message"].startswith(output["message"])
     assert error["hint"]
 
 
@@ -174,7 +176,7 @@ def test_the_home_may_stand_before_the_command(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_second_run_is_told_of_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_prints_a_note_about_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     _print_other(4711, json=False)
     assert "Process 4711 already ticks this home" in capsys.readouterr().out
     _print_other(4711, json=True)

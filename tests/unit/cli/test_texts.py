@@ -49,7 +49,7 @@ def test_every_command_refuses_an_argument_that_is_not_utf_8(command: Any) -> No
         ("init", "--home", BAD),
     ],
 )
-def test_what_is_not_utf_8_is_refused_and_changes_nothing(
+def test_text_that_is_not_utf_8_is_refused_and_changes_nothing(
     weft: Call, home: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     weft("table", "create", "votes", "a STRING")

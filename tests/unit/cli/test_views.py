@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unit.cli.conftest import Told
+from unit.cli.conftest import Output
 from weft.api import Weft
 from weft.catalog.records import TableRecord
 from weft.errors import ExecutionError
@@ -18,9 +18,9 @@ from weft.planning.view_plan import ViewPlan
 
 
 @pytest.fixture
-def staff(weft: Callable[..., Told], home: Path) -> Callable[..., Told]:
+def staff(weft: Callable[..., Output], home: Path) -> Callable[..., Output]:
     """A replay home with a source that has been polled once."""
-    write("id,name,dept", "1,Ann,Dev", "2,Ben,Ops")
+    write("id, name, dept", "1,Ann,Dev", "2,Ben,Ops")
     assert weft("init", "--clock", "replay").code == 0
     assert weft("source", "add", "staff", "--kind", "csv", "--at", "staff.csv", "--key", "id").code == 0
     assert weft("source", "poll", "--now", "1997-01-01").code == 0
@@ -32,7 +32,7 @@ def write(*lines: str) -> None:
 
 
 def test_a_view_that_fails_says_so_and_stops_no_other(
-    staff: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
+    staff: Callable[..., Output], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(engine: Engine, view_plan: ViewPlan, view: TableRecord, *rest: Any, **options: Any) -> Any:
         if view.name == "sums":
@@ -49,9 +49,9 @@ def test_a_view_that_fails_says_so_and_stops_no_other(
     assert "cannot be computed" in staff("view", "show", "sums").out
 
 
-def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], home: Path) -> None:
+def test_a_poll_is_reported_although_its_views_must_wait(staff: Callable[..., Output], home: Path) -> None:
     staff("view", "add", "devs", "SELECT name FROM staff WHERE dept = 'Dev'")
-    write("id,name,dept", "2,Ben,Dev")
+    write("id, name, dept", "2,Ben,Dev")
     with Weft.open(home, create=True) as opened:
         load = opened.catalog.loads.begin(1, "held", "test", None, opened.clock())
         with opened.writing("hold") as writer:
@@ -61,13 +61,13 @@ def test_a_poll_is_told_though_its_views_must_wait(staff: Callable[..., Told], h
     assert "1 began, 2 ended" in polled.out and "a running load may add rows" in polled.err
 
 
-def test_a_control_character_in_the_name_of_a_part_is_escaped(weft: Callable[..., Told]) -> None:
+def test_a_control_character_in_the_name_of_a_part_is_escaped(weft: Callable[..., Output]) -> None:
     typed = (
         ("table", "create", "t", "a STRUCT<`\x1b[31mred`: INT>"),
         ("install", "q", "SELECT a FROM t"),
         ("show", "q"),
         ("append", "t", "a=5"),
     )
-    shown = [told.out + told.err for told in (weft(*each) for each in typed)]
+    shown = [output.out + output.err for output in (weft(*each) for each in typed)]
     assert "\x1b" not in "".join(shown)
     assert all("\\x1b[31mred" in shown[number] for number in (0, 2, 3))

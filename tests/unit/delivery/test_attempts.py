@@ -111,7 +111,7 @@ def test_a_muted_channel_and_a_digest_keep_what_a_message_says(site: Any) -> Non
     assert "4 new answers, 7 in all" in new.text
 
 
-def test_what_is_redelivered_is_a_new_message_and_says_what_holds_now(site: Any) -> None:
+def test_a_redelivery_is_a_new_message_with_the_present_content(site: Any) -> None:
     script, post = Script({".": DROP}), Post()
     site.tick(site.install("q", f"email:{ANN}"), 3)
     with scripted(script) as port:

@@ -171,7 +171,7 @@ def test_a_table_that_went_away_in_the_middle_is_unknown_until_resumed(site: Any
     assert ordinals(site.home / "moved") == list(range(1, 9))
 
 
-def test_a_home_restored_from_a_copy_goes_on_or_is_told_that_the_table_is_ahead(site: Any) -> None:
+def test_a_home_restored_from_a_copy_continues_or_reports_that_the_table_is_ahead(site: Any) -> None:
     columns, channel = (("s", STRING),), DeltaChannel("t", site.home)
     channel.send(message([("x",), ("y",), ("z",)], columns), channel.prepare())
     channel.send(message([("y",), ("z",), ("new",)], columns, 2), channel.prepare())
@@ -193,8 +193,8 @@ def test_answers_that_a_table_went_on_without_are_refused_aloud(tmp_path: Path) 
         send(1, 3)
     send(4, 5)
     send(7, 8)
-    for first, told in ((6, "the answer 6"), (1, "the answers 1 to 2")):
-        with pytest.raises(DeliveryError, match=f"skipped {told} of"):
+    for first, reason in ((6, "the answer 6"), (1, "the answers 1 to 2")):
+        with pytest.raises(DeliveryError, match=f"skipped {reason} of"):
             send(first, 9)
     send(7, 9)
     assert ordinals(tmp_path / "t") == [3, 4, 5, 7, 8, 9]
@@ -213,7 +213,7 @@ def test_a_gap_that_was_noted_in_vain_is_none(site: Any) -> None:
     assert ordinals(site.home / "delta/t") == [2, 3, 4]
 
 
-def test_what_is_not_the_querys_is_refused_by_name(tmp_path: Path) -> None:
+def test_other_objects_at_the_path_are_refused(tmp_path: Path) -> None:
     columns = (("s", STRING),)
     write_deltalake(str(tmp_path / "theirs"), pa.table({"s": ["x"]}))
     (tmp_path / "files").mkdir()
@@ -228,9 +228,9 @@ def test_what_is_not_the_querys_is_refused_by_name(tmp_path: Path) -> None:
         ("link/t", "symbolic link"),
         ("mine", "the answers of another query, q"),
     ]
-    for path, told in cases:
+    for path, reason in cases:
         channel = DeltaChannel(path, tmp_path)
-        with pytest.raises(Conflict, match=told):
+        with pytest.raises(Conflict, match=reason):
             channel.require(Answers("an id", None, "new", columns))
     with pytest.raises(DeliveryError, match="different columns: the table also has s string; the table lacks s int64"):
         mine.send(message([(1,)], (("s", BIGINT),), 2), mine.prepare())

@@ -72,14 +72,14 @@ def test_each_day_has_one_digest_in_every_year(zone: str, time: str) -> None:
     assert all(0 < after - before <= 25 * HOUR for before, after in itertools.pairwise(found))
 
 
-def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
+def test_valid_texts_are_read_and_others_are_refused() -> None:
     for text, same in (
         ("Hourly", "hourly"),
         ("daily@8:05", "daily@08:05"),
         ("weekly@Monday-08:00", "weekly@mon-08:00"),
     ):
         assert str(parse_digest(text)) == same
-    for text, told in (
+    for text, reason in (
         ("dayly@08:00", "did you mean daily@08:00?"),
         ("daily", "did you mean daily@08:00?"),
         ("weekly", "did you mean weekly@mon-08:00?"),
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_and_what_is_not_is_refused() -> None:
     ):
         with pytest.raises(Refused) as found:
             parse_digest(text)
-        assert told in found.value.message
+        assert reason in found.value.message
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
 
 def test_one_letter_a_day_in_the_persons_zone(weft: Weft, clock: list[int]) -> None:
     post = Post()
-    told = []
+    reason = []
     with serving(post) as port:
         settings(weft.home, port)
         with (weft.home / "weft.toml").open("a") as file:
@@ -120,9 +120,9 @@ def test_one_letter_a_day_in_the_persons_zone(weft: Weft, clock: list[int]) -> N
             clock[0] = parse_instant("2026-03-28T00:00Z") + hour * HOUR
             if hour in (1, 3, 9, 26, 27, 60):
                 answered(weft, "q", 1)
-            told += [(_utc(clock)[0], done.rows) for done in weft.deliver()]
+            reason += [(_utc(clock)[0], done.rows) for done in weft.deliver()]
             assert weft.catalog.subscriptions.next_due(clock[0]) is not None
-    assert told == [("03-28 07:00", 2), ("03-29 06:00", 3), ("03-31 06:00", 1)]
+    assert reason == [("03-28 07:00", 2), ("03-29 06:00", 3), ("03-31 06:00", 1)]
     assert [each.text.splitlines()[0].partition(",")[0] for each in post.letters] == [
         "q: 2 new answers",
         "q: 3 new answers",
@@ -176,7 +176,7 @@ def test_a_digest_at_the_ends_of_the_calendar_is_no_error() -> None:
                 assert next_digest(parse_digest(digest), zone, after) > after
 
 
-def test_what_is_muted_when_its_digest_is_due_waits_for_the_next(weft: Weft, clock: list[int]) -> None:
+def test_answers_of_a_muted_channel_wait_for_the_next_digest(weft: Weft, clock: list[int]) -> None:
     weft.subscribe("q", "file:a.jsonl", digest="daily@08:00", zone="UTC")
     answered(weft, "q", 1)
     weft.mute("q")
@@ -190,12 +190,12 @@ def test_what_is_muted_when_its_digest_is_due_waits_for_the_next(weft: Weft, clo
 
 
 def test_digests_that_cannot_be_are_refused(weft: Weft) -> None:
-    for given, told in (
+    for given, reason in (
         ({"digest": "dayly"}, "did you mean daily"),
         ({"digest": "hourly", "zone": "Europe/Berlim"}, "did you mean Europe/Berlin"),
         ({"zone": "UTC"}, "--zone applies to digests only"),
     ):
-        with pytest.raises(Refused, match=told):
+        with pytest.raises(Refused, match=reason):
             weft.subscribe("q", "file:a.jsonl", **given)
     weft.catalog.tables.create("t", [("n", BIGINT)])
     with pytest.raises(Refused, match="a digest needs a channel"):

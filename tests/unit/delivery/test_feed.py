@@ -96,9 +96,9 @@ def test_another_file_is_not_overwritten(content: str, site: Any) -> None:
     file = site.file("f.atom")
     file.parent.mkdir(exist_ok=True)
     file.write_text(content)
-    (told,) = site.deliver()
-    assert "is not a feed of Weft" in (told.error or "")
+    (result,) = site.deliver()
+    assert "is not a feed of Weft" in (result.error or "")
     assert file.read_text() == content
     file.unlink()
-    (told,) = site.deliver(LATER)
-    assert (told.rows, told.error) == (1, None)
+    (result,) = site.deliver(LATER)
+    assert (result.rows, result.error) == (1, None)

@@ -166,7 +166,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert not (outside / "new.jsonl").exists()
 
 
-def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
+def test_an_object_other_than_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "folder.jsonl").mkdir()
     for path in ("pipe.jsonl", "folder.jsonl"):

@@ -1,4 +1,4 @@
-"""What one query's delivery raises is told of its subscription; the others' messages go."""
+"""An error in the delivery of one query is recorded for its subscription. The messages of the others are sent."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_what_rendering_raises_stops_no_other_query(channel: str, site: Any, mon
         patched = raising(error)
     with monkeypatch.context() as patch:
         patch.setattr(*RENDERED[channel], patched)
-        told = {each.query_name: each for each in site.deliver()}
-    assert (told["good"].rows, told["good"].error) == (3, None)
-    assert told["bad"].rows == 0 and not told["bad"].parked
-    assert "injected" in (told["bad"].error or "")
+        result = {each.query_name: each for each in site.deliver()}
+    assert (result["good"].rows, result["good"].error) == (3, None)
+    assert result["bad"].rows == 0 and not result["bad"].parked
+    assert "injected" in (result["bad"].error or "")
     (waiting,) = (each for each in site.catalog.subscriptions.all() if each.last_error)
     assert "injected" in (waiting.last_error or "") and waiting.next_attempt_at is not None
     assert not [each for each in site.catalog.outbox.unsent() if each.state == "pending"]
@@ -111,9 +111,9 @@ def test_what_the_other_steps_raise_stops_no_other_query(step: str, site: Any, m
                     yield from usual_rows(data, query, 1)
 
                 patch.setattr(outbox, "read_rows", read)
-        told = {each.query_name: each for each in site.deliver()}
-    assert (told["good"].rows, told["good"].error) == (3, None)
-    assert told["bad"].rows == 0 and "injected" in (told["bad"].error or "")
+        result = {each.query_name: each for each in site.deliver()}
+    assert (result["good"].rows, result["good"].error) == (3, None)
+    assert result["bad"].rows == 0 and "injected" in (result["bad"].error or "")
     (waiting,) = (each for each in site.catalog.subscriptions.all() if each.last_error)
     (again,) = site.deliver(waiting.next_attempt_at)
     assert (again.rows, again.error) == (3, None)
@@ -129,14 +129,14 @@ def test_a_message_that_may_have_gone_is_not_taken_for_undone(
     two(site, channel)
     with monkeypatch.context() as patch:
         patch.setattr(where, "submit" if where is mail else "post", raising(RuntimeError("injected")))
-        told = {each.query_name: each for each in site.deliver()}
-    assert (told["good"].rows, told["good"].error) == (3, None)
+        result = {each.query_name: each for each in site.deliver()}
+    assert (result["good"].rows, result["good"].error) == (3, None)
     (bad,) = (each for each in site.catalog.subscriptions.all() if each.last_error)
     assert "may have been sent" in (bad.last_error or "")
 
 
 @pytest.mark.parametrize("error", [LeaseLost("injected"), StorageError("injected"), KeyboardInterrupt()])
-def test_what_belongs_to_the_home_is_raised(error: BaseException, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_home_is_raised(error: BaseException, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     two(site, "file:bad.jsonl")
     with monkeypatch.context() as patch, pytest.raises(type(error)):
         patch.setattr(ledger, "_decoded", raising(error))
@@ -160,5 +160,5 @@ def test_a_query_that_is_removed_with_its_answers_meanwhile_stops_no_other(
 
     with monkeypatch.context() as patch:
         patch.setattr(outbox, "read_rows", read)
-        told = {each.query_name: (each.rows, each.error) for each in site.deliver()}
-    assert told == {"bad": (0, None), "good": (3, None)}
+        result = {each.query_name: (each.rows, each.error) for each in site.deliver()}
+    assert result == {"bad": (0, None), "good": (3, None)}

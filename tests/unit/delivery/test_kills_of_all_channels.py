@@ -72,9 +72,9 @@ def places(site: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
         (site.home / "weft.toml").write_text(
             f"[smtp]\nhost = '127.0.0.1'\nport = {smtp}\ntls = 'none'\nfrom = 'weft@example.com'\ntimeout = 5\n"
             f"[webhook]\nsecret = '{SECRET}'\nprivate = true\ntimeout = 5\n"
-            f"[exec]\ncommands = ['tee -a {site.home}/told']\n"
+            f"[exec]\ncommands = ['tee -a {site.home}/received']\n"
         )
-        served = (f"email:{ANN}", f"webhook:http://127.0.0.1:{port}/in", f"exec:tee -a {site.home}/told")
+        served = (f"email:{ANN}", f"webhook:http://127.0.0.1:{port}/in", f"exec:tee -a {site.home}/received")
         channels = ("file:a.jsonl", "file:b.csv", "delta:t", "feed:f", dovecot.uri(), *served)
         yield Places(site, site.install("q", *channels), post, server, dovecot)
 
@@ -118,7 +118,7 @@ def _require_once(places: Places) -> None:
 
 def _require_the_same_id(places: Places) -> None:
     wanted = {f"text {n}" for n in range(1, places.rows + 1)}
-    lines = (places.site.home / "told").read_text().splitlines()
+    lines = (places.site.home / "received").read_text().splitlines()
     assert {json.loads(line)["s"] for line in lines} == wanted
     letters = [(each.message["Message-ID"], re.findall(r"text \d+$", each.text, re.M)) for each in places.post.letters]
     whole = [each for each in places.server.requests if each.body]

@@ -54,7 +54,7 @@ def written(what: Message) -> Any:
     return Letter("", [], letter(what, "email:ann@example.com", "weft@example.com", [ANN]))
 
 
-def test_a_letter_has_what_is_new_as_text_and_as_html() -> None:
+def test_a_letter_has_the_new_answers_as_text_and_as_html() -> None:
     found = written(message(("one", 1), ("<b>&two</b>", None), sql="SELECT a\nFROM t"))
     head = found.text.splitlines()
     assert head[0] == "q: 2 new answers, 9 in all. Instants are in UTC."
@@ -265,7 +265,7 @@ def test_a_name_stands_for_the_address_and_zone_of_a_person(site: Any) -> None:
         ("carla", r"set email in \[users.carla\]"),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, said: str) -> None:
+def test_an_invalid_address_is_refused(text: str, said: str) -> None:
     with pytest.raises(Refused, match=said):
         parse_recipients(text, Configuration(users={"bo": User(email=BO)}))
 

@@ -62,13 +62,13 @@ NOT_YET = [
 ]
 
 
-@pytest.mark.parametrize(("says", "told"), NOT_YET, ids=lambda each: str(each)[:40])
-def test_what_did_not_go_is_tried_again_later(waiting: Any, says: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize(("says", "result"), NOT_YET, ids=lambda each: str(each)[:40])
+def test_what_did_not_go_is_tried_again_later(waiting: Any, says: dict[str, str], result: str) -> None:
     script = Script(says)
     with scripted(script) as port:
         settings(waiting.home, port)
         (failed,) = waiting.deliver()
-    assert told in (failed.error or "")
+    assert result in (failed.error or "")
     assert (failed.rows, failed.parked) == (0, False)
     (entry,) = waiting.catalog.outbox.unsent()
     # The text of one that goes in the middle may be whole on its way: then nobody knows.
@@ -87,14 +87,14 @@ FOR_GOOD = [
 ]
 
 
-@pytest.mark.parametrize(("says", "told"), FOR_GOOD, ids=lambda each: str(each)[:40])
-def test_what_is_refused_for_good_is_parked_at_once_until_resumed(
-    waiting: Any, says: dict[str, str], told: str
+@pytest.mark.parametrize(("says", "result"), FOR_GOOD, ids=lambda each: str(each)[:40])
+def test_a_permanent_rejection_parks_the_channel_until_it_is_resumed(
+    waiting: Any, says: dict[str, str], result: str
 ) -> None:
     with scripted(Script(says)) as port:
         settings(waiting.home, port)
         (failed,) = waiting.deliver()
-        assert told in (failed.error or "")
+        assert result in (failed.error or "")
         assert failed.parked
         assert waiting.deliver(LATER) == []
     waiting.writer.subscriptions.resume(1)
@@ -176,8 +176,8 @@ def _failed(site: Any, port: int, **more: object) -> str:
 def test_a_certificate_of_another_name_or_authority_is_refused(waiting: Any, authority: Path, tls: str) -> None:
     post = Post()
     with serving(post, **{tls: "mail.example.com"}) as port:  # type: ignore[arg-type]
-        told = _failed(waiting, port, tls=tls, ca_file=authority)
-        assert "certificate is not trusted" in told and "smtp.ca_file" in told
+        result = _failed(waiting, port, tls=tls, ca_file=authority)
+        assert "certificate is not trusted" in result and "smtp.ca_file" in result
     waiting.writer.subscriptions.resume(1)
     with serving(post, **{tls: "127.0.0.1"}) as port:  # type: ignore[arg-type]
         assert "certificate is not trusted" in _failed(waiting, port, tls=tls)
@@ -199,7 +199,7 @@ def test_a_server_that_refuses_starttls_gets_nothing(waiting: Any) -> None:
     assert not any(each.startswith(("MAIL", "AUTH")) for each in script.heard)
 
 
-def test_a_server_that_speaks_no_tls_is_told_as_such(waiting: Any) -> None:
+def test_a_server_without_tls_is_reported_as_such(waiting: Any) -> None:
     with scripted(Script({})) as port:
         assert "the TLS handshake failed" in _failed(waiting, port, tls="implicit")
 
@@ -211,11 +211,11 @@ def test_a_server_that_stalls_in_the_beginning_of_tls_is_left_soon(waiting: Any)
         script.over.set()
 
 
-def test_credentials_that_are_refused_are_told_without_the_password(waiting: Any) -> None:
+def test_refused_credentials_are_reported_without_the_password(waiting: Any) -> None:
     with serving(Post(), login=True) as port:
-        told = _failed(waiting, port, user="weft", password="close barley")
-    assert "refused the login: 535" in told
-    assert "barley" not in told
+        result = _failed(waiting, port, user="weft", password="close barley")
+    assert "refused the login: 535" in result
+    assert "barley" not in result
 
 
 def test_a_server_that_asks_for_credentials_that_it_does_not_get(waiting: Any) -> None:
@@ -281,7 +281,7 @@ def test_a_tick_and_a_load_do_not_wait_for_a_server_that_stalls(waiting: Any) ->
     assert [each.message["Message-ID"].split("@")[0] for each in post.letters] == ["<1-1-3", "<1-4-5"]
 
 
-def test_settings_that_go_missing_are_told_and_nothing_is_lost(waiting: Any) -> None:
+def test_settings_that_disappear_are_reported_and_nothing_is_lost(waiting: Any) -> None:
     (waiting.home / "weft.toml").unlink()
     (failed,) = waiting.deliver()
     assert "smtp.host is not set" in (failed.error or "")
@@ -393,5 +393,5 @@ def test_sending_ends_no_thread_and_leaves_none(waiting: Any, honest: Post) -> N
     waiting.deliver()
     until = time.monotonic() + 30
     while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)  # the one that would have ended the conversation was told, and goes
+        time.sleep(0.01)  # the thread that would have ended the conversation has its message, and ends
     assert threading.active_count() <= before

@@ -81,22 +81,22 @@ def test_a_kill_loses_and_doubles_nothing(point: str, dovecot: ImapServer, site:
 def test_a_missing_folder_is_an_error_of_the_channel(dovecot: ImapServer, site: Any) -> None:
     query = site.install("q", dovecot.uri("missing"))
     site.tick(query, 1)
-    (told,) = site.deliver()
-    assert told.rows == 0 and "the IMAP server refused: " in (told.error or "")
+    (result,) = site.deliver()
+    assert result.rows == 0 and "the IMAP server refused: " in (result.error or "")
     made(dovecot, "missing")
-    (told,) = site.deliver(LATER)
-    assert (told.rows, told.error) == (1, None)
+    (result,) = site.deliver(LATER)
+    assert (result.rows, result.error) == (1, None)
 
 
 def test_a_server_that_is_down_is_tried_again(dovecot: ImapServer, site: Any) -> None:
     query = site.install("q", made(dovecot, "down"))
     site.tick(query, 1)
     dovecot.stop()
-    (told,) = site.deliver()
-    assert "Connection refused" in (told.error or "")
+    (result,) = site.deliver()
+    assert "Connection refused" in (result.error or "")
     dovecot.start()
-    (told,) = site.deliver(LATER)
-    assert (told.rows, texts(dovecot, "down")) == (1, ["text 1"])
+    (result,) = site.deliver(LATER)
+    assert (result.rows, texts(dovecot, "down")) == (1, ["text 1"])
 
 
 def test_a_test_message_over_tls(dovecot: ImapServer, site: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_a_program_gets_rows_and_what_they_are_of(
     assert send_test(channel, site.home, "5f0c", "ann", 0)[1] == "the command accepted a test message: taken"
 
 
-def test_another_exit_code_is_told_with_the_last_words_and_tried_again(site: Any, program: Any, tmp_path: Path) -> None:
+def test_another_exit_code_is_reported_and_retried(site: Any, program: Any, tmp_path: Path) -> None:
     channel = program("for n in 1 2 3 4 5 6 7; do printf 'line %s\\033[31m\\n' $n >&2; done; exit 3")
     site.tick(site.install("q", channel), 2)
     (failed,) = site.deliver()
@@ -90,7 +90,7 @@ def test_one_that_takes_too_long_is_ended_with_what_it_started(site: Any, progra
     assert not (tmp_path / "alive").exists()
 
 
-def test_one_that_is_not_there_or_no_longer_allowed_is_told(site: Any, program: Any, tmp_path: Path) -> None:
+def test_a_missing_or_no_longer_allowed_command_is_reported(site: Any, program: Any, tmp_path: Path) -> None:
     site.tick(site.install("q", program(TAKES)), 1)
     (tmp_path / "program").unlink()
     (failed,) = site.deliver()
@@ -114,7 +114,7 @@ def test_a_kill_at_any_step_loses_nothing_and_keeps_the_id(site: Any, program: A
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         ("", "is not a command"),
         ("notify 'ops", "No closing quotation"),
@@ -123,8 +123,8 @@ def test_a_kill_at_any_step_loses_nothing_and_keeps_the_id(site: Any, program: A
         ("notify --room ops extra", "the settings do not allow"),
     ],
 )
-def test_only_what_is_allowed_word_for_word_is_run(site: Any, command: str, told: str) -> None:
+def test_only_a_command_that_is_allowed_word_for_word_runs(site: Any, command: str, message: str) -> None:
     (site.home / "weft.toml").write_text("[exec]\ncommands = ['notify --room ops']\n")
     assert canonical("exec:notify  --room 'ops'", site.home) == "exec:notify --room ops"
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=message):
         canonical(f"exec:{command}", site.home)

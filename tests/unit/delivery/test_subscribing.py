@@ -106,17 +106,17 @@ def test_one_who_comes_back_begins_as_a_new_one_does(weft: Weft) -> None:
     assert ids == [f"{first.sub_id}-1-4-2", f"{first.sub_id}-1-3"]
 
 
-def test_what_cannot_be_subscribed_is_refused(weft: Weft) -> None:
+def test_an_invalid_subscription_is_refused(weft: Weft) -> None:
     _install(weft, "other", "file:taken.jsonl")
     weft.subscribe("q", "file:a.jsonl")
-    for name, to, error, told in (
+    for name, to, error, reason in (
         ("q", "file:a.jsonl", Conflict, "file:a.jsonl is already a channel of the query"),
         ("q", "file:taken.jsonl", Conflict, "'other' already writes to file:taken.jsonl"),
         ("q", "cursor", Refused, "every query has a cursor"),
         ("q", "fil:a.jsonl", Refused, "did you mean file"),
         ("p", "file:b.jsonl", NotFound, "p"),
     ):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=reason):
             weft.subscribe(name, to)
     weft.unsubscribe("other", "file:taken.jsonl")
     weft.subscribe("q", "file:taken.jsonl")
@@ -270,8 +270,8 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
     assert "This is a test message" in found.text and "This is a test message" in found.html
     assert "unsubscribe" not in found.text + found.html
     weft.subscribe("q", "file:a.jsonl", from_start=True)
-    channel, told = weft.test_channel("file:a.jsonl")
-    assert (channel, "no test row was added" in told, _ordinals(weft, "a.jsonl")) == ("file:a.jsonl", True, [])
+    channel, reason = weft.test_channel("file:a.jsonl")
+    assert (channel, "no test row was added" in reason, _ordinals(weft, "a.jsonl")) == ("file:a.jsonl", True, [])
     with pytest.raises(Refused, match="the cursor receives no messages"):
         weft.test_channel("Cursor")
     with scripted(Script({"RCPT": "550 no such user"})) as port, pytest.raises(DeliveryError, match="no such user"):
@@ -279,7 +279,7 @@ def test_a_test_message_says_that_it_is_one(weft: Weft) -> None:
         weft.test_channel(f"email:{ANN}")
 
 
-def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_reports_its_health(weft: Weft, clock: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     assert weft.health().problems == ()
     settings(weft.home, 1)
     weft.subscribe("q", "file:a.jsonl", from_start=True)
@@ -305,7 +305,7 @@ def test_the_home_tells_how_it_does(weft: Weft, clock: list[int], monkeypatch: p
     assert "has only 5 MiB free" in weft.health().problems[-1]
 
 
-def test_news_that_no_tick_takes_is_told(tmp_path: Path) -> None:
+def test_new_rows_that_no_tick_reads_are_reported(tmp_path: Path) -> None:
     now = [1_000 * SECOND]
     source = tmp_path / "a.csv"
     source.write_text("a\n1\n")

@@ -45,7 +45,7 @@ def _subscribe(site: Any, port: int, *, scheme: str = "http", form: str = "", ho
     site.tick(query, 3)
 
 
-def test_what_is_posted_is_signed_and_has_every_row(waiting: Any) -> None:
+def test_a_posted_message_is_signed_and_has_every_row(waiting: Any) -> None:
     server = Web()
     at = int(time.time()) * SECOND
     with web(server) as port:
@@ -80,8 +80,8 @@ NOT_TAKEN = [
 ]
 
 
-@pytest.mark.parametrize(("says", "state", "told"), NOT_TAKEN, ids=lambda each: str(each)[:12])
-def test_what_is_not_taken_goes_again_with_the_same_id(waiting: Any, says: str, state: str, told: str) -> None:
+@pytest.mark.parametrize(("says", "state", "reason"), NOT_TAKEN, ids=lambda each: str(each)[:12])
+def test_a_rejected_message_is_sent_again_with_the_same_id(waiting: Any, says: str, state: str, reason: str) -> None:
     server = Web([says, "204 No Content"])
     settings(waiting.home, timeout=0.4)
     with web(server) as port:
@@ -90,7 +90,7 @@ def test_what_is_not_taken_goes_again_with_the_same_id(waiting: Any, says: str, 
         assert took(lambda: failures.extend(waiting.deliver())) < 15
         (failed,) = failures
         assert (failed.rows, failed.parked) == (0, False)
-        assert told in (failed.error or "")
+        assert reason in (failed.error or "")
         (entry,) = waiting.catalog.outbox.unsent()
         # Of a request that breaks off in the middle nobody knows how much of it was read.
         assert entry.state in ((state,) if state else ("failed", "unknown"))
@@ -226,13 +226,13 @@ def test_slack_and_teams_get_a_text_that_mentions_nobody(waiting: Any) -> None:
 def test_a_test_message_says_that_it_is_one(waiting: Any) -> None:
     server = Web()
     with web(server) as port:
-        channel, told = send_test(f"webhook:http://127.0.0.1:{port}", waiting.home, "5f0c", "ann", 0)
-    assert (channel, told) == (f"webhook:http://127.0.0.1:{port}/", f"127.0.0.1:{port} responded 200 OK taken")
+        channel, reason = send_test(f"webhook:http://127.0.0.1:{port}", waiting.home, "5f0c", "ann", 0)
+    assert (channel, reason) == (f"webhook:http://127.0.0.1:{port}/", f"127.0.0.1:{port} responded 200 OK taken")
     assert json.loads(server.requests[0].body)["type"] == "weft.test"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("ftp://example.com", "is not an http or https URL"),
         ("https://", "is not an http or https URL"),
@@ -243,8 +243,8 @@ def test_a_test_message_says_that_it_is_one(waiting: Any) -> None:
         ("http://example.com/", "is not encrypted"),
     ],
 )
-def test_what_is_no_destination_is_refused(text: str, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+def test_an_invalid_destination_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
         parse_destination(text, Configuration())
 
 
@@ -255,7 +255,7 @@ def test_a_destination_has_one_name() -> None:
     assert (found.text, found.host) == ("webhook:https://[2001:db8::1]:8443/a?b=c#as=teams", "2001:db8::1")
 
 
-def test_no_secret_is_told_and_a_bad_one_is_refused(site: Any) -> None:
+def test_no_secret_is_shown_and_an_invalid_one_is_refused(site: Any) -> None:
     with pytest.raises(Refused, match=r"webhook.secret is not set"):
         canonical("webhook:https://example.com/", site.home)
     assert canonical("webhook:https://example.com/#as=slack", site.home) == "webhook:https://example.com/#as=slack"

@@ -98,7 +98,7 @@ def test_an_interval_of_a_row_has_no_window() -> None:
     assert all(isinstance(path, FullScan) for path in timed.paths.values())
 
 
-def test_what_no_equality_reaches_is_read_whole_and_told() -> None:
+def test_a_table_without_an_equality_is_read_whole_with_a_warning() -> None:
     found = branches("SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.name > m.sender)")
     assert keyless(found[0].paths) == ("u",)
 

@@ -42,7 +42,7 @@ def test_other_lists_stay_as_they_are(items: tuple[Literal, ...]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["DECIMAL(38,18)", "DECIMAL(20,0)", "DECIMAL(18,18)", "INT", "DOUBLE"])
-def test_a_decimal_constant_is_wide_beside_what_has_room(kind: str) -> None:
+def test_a_decimal_constant_is_wide_beside_a_wide_type(kind: str) -> None:
     call = Call("<", (ColumnRef("o", "amount", DataType.parse(kind)), SHORT), BOOLEAN)
     assert wide_decimals(call).args[1] == Literal(Decimal("1.5"), WIDE)
     turned = Call("<", (call.args[1], call.args[0]), BOOLEAN)

@@ -125,7 +125,7 @@ def test_and_judges_the_others_at_the_event() -> None:
     assert render.predicate(condition(events[0].relation), {}) == "m.`date` < (m.`date` + X())"
 
 
-def test_a_witness_has_names_of_its_own_and_keeps_what_is_outside() -> None:
+def test_a_witness_has_names_of_its_own_and_keeps_outer_names() -> None:
     copy = witness(Select(R, TIED))
     assert copy == Select(Scan(MSGS, "r_was"), Plain(call("=", Scan(MSGS, "r_was").ref("inreplyto"), M.ref("msgid"))))
 

@@ -74,7 +74,7 @@ def test_constant_rows_are_there_just_before_once_time_has_begun(capsys: pytest.
     assert ends(SEVEN) == ()
 
 
-def test_from_now_leaves_out_what_was_in_the_answer_just_before() -> None:
+def test_from_now_omits_rows_that_were_in_the_answer_just_before() -> None:
     (event,) = plan("SELECT name, room FROM staff", TABLES, from_now=True).branches
     assert for_one(event, (), {}, whole=True).sql.splitlines() == [
         "SELECT staff.`name`, staff.room, staff.ts AS _first_at",

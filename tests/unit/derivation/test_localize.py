@@ -96,7 +96,7 @@ def test_a_name_from_far_out_comes_through_a_domain(from_now: bool) -> None:
     assert any("Distinct" in repr(event) for event in found)
 
 
-def test_what_is_local_already_stays_as_it_is() -> None:
+def test_a_local_relation_does_not_change() -> None:
     text = "SELECT m.msgid FROM msgs m WHERE NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
     for event in plan(text, TABLES).branches:
         assert localize(event) == event
@@ -114,7 +114,7 @@ def test_random_queries_are_local() -> None:
     assert checked > 80
 
 
-def test_a_domain_reads_what_is_tied_to_its_values_and_nothing_else() -> None:
+def test_a_domain_reads_only_relations_that_its_values_need() -> None:
     """A product with a table that nothing ties would be too large; a tie may go through a third table."""
     text = (
         "SELECT m.msgid FROM msgs m, users u, reminders r, (VALUES (1), (2)) AS v(k) WHERE u.name = m.sender "

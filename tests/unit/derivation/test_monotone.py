@@ -38,7 +38,7 @@ def test_the_closed_form_applies(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_CLOSED)
-def test_the_closed_form_does_not_apply_and_the_reason_is_told(text: str) -> None:
+def test_the_closed_form_does_not_apply_and_the_reason_is_given(text: str) -> None:
     found = plan(text, TABLES)
     assert found.verdict.closed is False
     assert NOT_CLOSED[text] in found.verdict.reason
@@ -77,6 +77,6 @@ def test_a_disjunction_has_a_branch_a_block() -> None:
     assert len(closed_sql("SELECT msgid FROM msgs WHERE sender = 'a' OR sender = 'b'")) == 1
 
 
-def test_what_can_never_hold_has_no_branch() -> None:
+def test_a_condition_that_never_holds_has_no_branch() -> None:
     assert closed_sql("SELECT msgid FROM msgs WHERE FALSE") == []
     assert plan("SELECT msgid FROM msgs WHERE FALSE", TABLES).branches == ()

@@ -43,7 +43,7 @@ def read(rows: pa.Table) -> list[Found]:
 
 
 @given(ROWS, st.sets(st.tuples(st.integers(1, 3), st.sampled_from([b"", b"a", b"\xff"]))))
-def test_each_row_once_less_what_is_known(rows: list[Found], there: set[tuple[int, bytes]]) -> None:
+def test_each_new_row_once_without_known_rows(rows: list[Found], there: set[tuple[int, bytes]]) -> None:
     expected: dict[tuple[int, bytes], int] = {}
     for key, at, found in rows:
         if (key, found) not in there:

@@ -173,7 +173,7 @@ def test_nobody_meets_one_by_name(weft: Weft) -> None:
             weft.explain(text)
 
 
-def test_what_one_fails_with_is_told_of_the_views_that_read_it(weft: Weft, tmp_path: Path) -> None:
+def test_a_failure_is_reported_for_the_views_that_read_the_failed_one(weft: Weft, tmp_path: Path) -> None:
     weft.add_view("devs", DEVS)
     weft.refresh_views(now=100)
     (part,) = parts(weft)

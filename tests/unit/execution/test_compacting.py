@@ -89,7 +89,7 @@ def answer(weft: Weft, word: str) -> None:
         writer.ticks.commit(tick.tick_id, counts, outputs.stored.values(), t)
 
 
-def told(weft: Weft) -> list[tuple[object, ...]]:
+def readable_rows(weft: Weft) -> list[tuple[object, ...]]:
     """All that anybody can read: the rows of the table, and each query's answers in order."""
     table = weft.catalog.tables.named("posts")
     files = Table(weft.catalog.data / table.path).snapshot().files
@@ -117,10 +117,10 @@ def test_many_small_files_become_one_and_the_old_ones_go(weft: Weft) -> None:
     for number in range(1, 9):
         load(weft, [number])
         answer(weft, f"word{number}")
-    before = told(weft)
+    before = readable_rows(weft)
     assert [data_files(place) for place in places(weft)] == [9, 8]
     planned = [step for step in weft.maintain(dry_run=True) if isinstance(step, Compacted)]
-    assert told(weft) == before
+    assert readable_rows(weft) == before
     steps = list(weft.maintain())
     compacted = [step for step in steps if isinstance(step, Compacted)]
     assert [(each.name, each.files, each.before, each.after) for each in compacted] == [
@@ -129,7 +129,7 @@ def test_many_small_files_become_one_and_the_old_ones_go(weft: Weft) -> None:
     ]
     assert [(each.name, each.files, each.after) for each in planned] == [("posts", 9, 1), ("ledger", 8, 1)]
     assert len(steps) == 2  # nothing is old enough to go
-    assert told(weft) == before
+    assert readable_rows(weft) == before
     assert [data_files(place) for place in places(weft)] == [10, 9]
     assert [(each.name, each.files) for each in weft.maintain(retain=0) if isinstance(each, Cleaned)] == [
         ("posts", 9),
@@ -139,10 +139,10 @@ def test_many_small_files_become_one_and_the_old_ones_go(weft: Weft) -> None:
     assert list(weft.maintain(retain=0)) == []
     for place in places(weft):
         Table(place).forget()
-    assert told(weft) == before
+    assert readable_rows(weft) == before
     load(weft, [20])
     answer(weft, "more")
-    assert told(weft)[: len(before) - 16] == before[:9] + told(weft)[9 : len(before) - 16]
+    assert readable_rows(weft)[: len(before) - 16] == before[:9] + readable_rows(weft)[9 : len(before) - 16]
     recorded = {each.path: each for each in weft.catalog.tables.versions()}
     for place, path in zip(places(weft), (weft.catalog.tables.named("posts").path, layout.LEDGER), strict=True):
         assert recorded[path].version <= Table(place).snapshot().version
@@ -176,7 +176,7 @@ def test_loads_do_not_wait_for_a_file_to_be_written(weft: Weft, monkeypatch: pyt
     monkeypatch.setattr(compacting, "rewrite", meanwhile)
     (step,) = [each for each in weft.maintain() if isinstance(each, Compacted)]
     assert (step.files, step.before, step.after) == (6, 7, 2)
-    assert [row[0] for row in told(weft)] == [0, 1, 2, 3, 4, 5, 50]
+    assert [row[0] for row in readable_rows(weft)] == [0, 1, 2, 3, 4, 5, 50]
 
 
 def test_files_that_another_process_has_made_one_meanwhile_are_left(
@@ -184,7 +184,7 @@ def test_files_that_another_process_has_made_one_meanwhile_are_left(
 ) -> None:
     for number in range(1, 6):
         load(weft, [number])
-    before, rewrite = told(weft), compacting.rewrite
+    before, rewrite = readable_rows(weft), compacting.rewrite
 
     def meanwhile(*arguments: object) -> object:
         monkeypatch.setattr(compacting, "rewrite", rewrite)
@@ -194,7 +194,7 @@ def test_files_that_another_process_has_made_one_meanwhile_are_left(
 
     monkeypatch.setattr(compacting, "rewrite", meanwhile)
     assert [each.action for each in weft.maintain(retain=0)] == ["clean"]
-    assert told(weft) == before
+    assert readable_rows(weft) == before
     assert data_files(places(weft)[0]) == 1
 
 
@@ -230,7 +230,7 @@ def test_an_arrangement_goes_on_over_a_compaction(weft: Weft, monkeypatch: pytes
     assert sum(read) == 2 * 4
 
 
-def test_what_is_damaged_is_neither_made_one_nor_deleted(weft: Weft) -> None:
+def test_damaged_files_are_neither_merged_nor_deleted(weft: Weft) -> None:
     for number in range(1, 6):
         load(weft, [number])
     list(weft.maintain())
@@ -273,7 +273,7 @@ def test_purged_answers_are_in_no_file_though_a_compaction_had_died(
     assert left == [{"query_id": 2}] * 12
     assert [each.ordinal for each in weft.results("q2")] == list(range(1, 13))
     answer(weft, "more")
-    assert told(weft)
+    assert readable_rows(weft)
 
 
 def test_purged_answers_go_after_the_retention_and_the_status_shows_when(
@@ -281,7 +281,7 @@ def test_purged_answers_go_after_the_retention_and_the_status_shows_when(
 ) -> None:
     answer(weft, "secret")
     weft.remove("q1", purge=True)
-    told(weft)
+    readable_rows(weft)
     assert data_files(places(weft)[1]) == 2
     until = weft.opened.clock() + 7 * 24 * 3600 * SECOND
     gone = weft.health().purged_until
@@ -311,7 +311,7 @@ def test_a_purge_that_died_is_finished_by_the_next_writer(weft: Weft, at_once: b
         answer(again, "more")
         assert again.catalog.queries.purging() == ()
         assert data_files(places(again)[1]) == (2 if at_once else 3)
-        assert told(again)
+        assert readable_rows(again)
 
 
 KILLS = (
@@ -349,14 +349,14 @@ def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
     home = tmp_path / "home"
     subprocess.run(["cp", "-r", small_files, home], check=True)
     with Weft.open(home, create=True) as weft:
-        before = told(weft)
+        before = readable_rows(weft)
     code = "import sys; from weft.storage import compaction as c; c.BOUNDS = c.CompactionBounds(fewest=4); "
     code += "from weft.cli.app import run; sys.exit(run(['maintain', '--retain', '0', *sys.argv[1:]]))"
     command = [sys.executable, "-c", code, "--home", os.fspath(home)]
     died = forked.run(command, kill)
     assert died.returncode == -signal.SIGKILL, f"{kill} was never reached: {died.stderr.decode()}"
     with Weft.open(home, create=True) as weft:
-        assert told(weft) == before
+        assert readable_rows(weft) == before
         load(weft, [40])
         answer(weft, "after")
         list(weft.maintain(retain=0))
@@ -364,7 +364,7 @@ def test_killed_at_any_point_it_loses_nothing_and_the_next_one_finishes(
         # A file that no commit has named stays for a day, because its writer may live.
         assert left == [int(kill == "compaction.written"), 0]
         assert [len(Table(place).snapshot().files) <= 2 for place in places(weft)] == [True, True]
-        after = told(weft)
+        after = readable_rows(weft)
         assert set(before) <= set(after)
         assert len(after) == len(before) + 5
         assert list(weft.maintain(retain=0)) == []
@@ -384,7 +384,7 @@ def test_at_whatever_moment_it_changes_no_answer(
         patch.setattr(compaction, "BOUNDS", compaction.CompactionBounds(fewest=2, rows=12))
         patch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=2, filtered=2))
         with made(tmp_path_factory.mktemp("any") / "home") as weft:
-            before = told(weft)
+            before = readable_rows(weft)
             for number, what in enumerate(operations, 1):
                 if what == "load":
                     load(weft, [0, number])
@@ -398,7 +398,7 @@ def test_at_whatever_moment_it_changes_no_answer(
                         Table(place).forget()
                 else:
                     list(weft.maintain(retain=0 if what == "delete" else "1h"))
-                after = told(weft)
+                after = readable_rows(weft)
                 assert set(before) <= set(after)
                 assert len(after) - len(before) == gained.get(what, 0)
                 before = after
@@ -438,7 +438,7 @@ def test_a_compacted_file_that_a_cleaner_may_delete_is_not_committed(
     """A cleaner lists the file of a suspended compaction, and is suspended until the compaction goes on."""
     for number in range(1, 6):
         load(weft, [number])
-    before, rewrite, ahead = told(weft), compacting.rewrite, 0
+    before, rewrite, ahead = readable_rows(weft), compacting.rewrite, 0
     clock = weft.opened.clock
     monkeypatch.setattr(weft.opened, "clock", lambda: clock() + ahead)
     listed: tuple[Store, ...] = ()
@@ -458,4 +458,4 @@ def test_a_compacted_file_that_a_cleaner_may_delete_is_not_committed(
     for file in listed:
         with suppress(FileNotFoundError):
             file.remove()
-    assert told(weft) == before
+    assert readable_rows(weft) == before

@@ -105,7 +105,7 @@ def test_look_ups_find_each_row_with_one_of_the_keys(
         assert {repr(row) for row in found if row[2] is None} == {repr(row) for row in expected if row[2] is None}
 
 
-def test_what_is_not_few_is_left_to_spark(tmp_path: Path) -> None:
+def test_large_relations_are_left_to_spark(tmp_path: Path) -> None:
     ms = 1_000  # as fine as the log's statistics are
     rows = [(n % 5, "a", 1.0, n * ms) for n in range(60)]
     table = Table(tmp_path, [rows[:30], rows[30:]], ReadBounds(whole=59, news=20, scanned=40, keys=2))

@@ -170,7 +170,7 @@ def _caught_up(weft: Weft) -> None:
         (ReadBounds(news=6), "posts__by_id", "the keys come from posts__news, which Spark reads"),
     ],
 )
-def test_what_is_beyond_a_bound_is_read_whole(
+def test_relations_beyond_a_bound_are_read_whole(
     weft: Weft, monkeypatch: pytest.MonkeyPatch, bounds: ReadBounds, view: str, why: str
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
@@ -193,9 +193,9 @@ def test_a_tick_with_nothing_to_do_says_why(weft: Weft) -> None:
 def test_it_is_printed_and_given_as_json(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
     home = ["--home", str(weft.home)]
     assert run(["explain", "--tick", "replies", *home]) == 0
-    told = capsys.readouterr().out
-    assert "posts__news" in told
-    assert "DuckDB computes the answers in this process, without Spark." in told
+    result = capsys.readouterr().out
+    assert "posts__news" in result
+    assert "DuckDB computes the answers in this process, without Spark." in result
     assert run(["explain", "--tick", "replies", "--json", *home]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["way"], found["tau"]) == ("duckdb", "1993-04-05T08:53:20Z")

@@ -1,6 +1,6 @@
 """Formulas of temporal logic as standing queries, over the tables of a log and over ordinary ones; no Spark.
 
-What they have to deliver is told by the literal interpreter of the oracle over all states.
+The literal interpreter of the oracle computes the expected answers over all states.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _text(micros: int) -> str:
 
 def load(weft: Weft, folder: Path, log: Log, first: int, last: int) -> None:
     """The states [first, last): the events of predicates, then the states themselves."""
-    for name, head in (("p", "a,b,tp,ts"), ("q", "a,tp,ts")):
+    for name, head in (("p", "a, b, tp, ts"), ("q", "a, tp, ts")):
         rows = [
             ",".join(map(str, (*row, tp, _text(log.at[tp]))))
             for tp in range(first, last)
@@ -58,7 +58,7 @@ def load(weft: Weft, folder: Path, log: Log, first: int, last: int) -> None:
         ]
         _ingest(weft, folder, name, head, rows, first)
     points = [f"{tp},{_text(log.at[tp])},{_text(log.at[tp])}" for tp in range(first, last)]
-    _ingest(weft, folder, "time_points", "tp,at,ts", points, first)
+    _ingest(weft, folder, "time_points", "tp, at, ts", points, first)
 
 
 def _ingest(weft: Weft, folder: Path, name: str, head: str, rows: list[str], number: int) -> None:
@@ -68,7 +68,7 @@ def _ingest(weft: Weft, folder: Path, name: str, head: str, rows: list[str], num
         weft.ingest_file(file, name, ts_from="ts")
 
 
-def told(text: str, log: Log) -> set[tuple[object, ...]]:
+def expected_answers(text: str, log: Log) -> set[tuple[object, ...]]:
     found = reading(text, KNOWN)
     places = [free_variables(found.formula).index(each) for each in found.columns]
     answers = evaluated(found.formula, log, "set")
@@ -102,7 +102,7 @@ def test_formulas_over_a_log_answer_at_each_of_its_states_whatever_the_ticks(
         for number, text in enumerate(FORMULAS):
             rows = [row.values for row in weft.results(f"f{number}")]
             assert len(rows) == len(set(rows))
-            assert set(rows) == told(text, sofar), text
+            assert set(rows) == expected_answers(text, sofar), text
 
 
 def test_formulas_over_ordinary_tables_have_a_state_for_each_instant_at_which_rows_came(
@@ -141,7 +141,7 @@ def test_columns_that_a_formula_cannot_use_are_left_unnamed(
 ) -> None:
     """The file has two rows of the first state that differ in the TIMESTAMP only, and one without it."""
     rows = (f"1,{_text(5)},u,true,{_text(0)}", f"1,{_text(6)},u,true,{_text(0)}", f"2,{_text(5)},v,false,{_text(1)}")
-    (tmp_path / "s.csv").write_text("\n".join(["a,at,b,c,ts", *rows, f"3,,v,true,{_text(1)}"]) + "\n")
+    (tmp_path / "s.csv").write_text("\n".join(["a, at, b, c, ts", *rows, f"3,,v,true,{_text(1)}"]) + "\n")
     weft.ingest_file(tmp_path / "s.csv", "s", ts_from="ts")
     if isinstance(answers, str):
         with pytest.raises(Refused) as refused:
@@ -168,13 +168,13 @@ def test_columns_that_a_formula_cannot_use_are_left_unnamed(
 def test_what_a_formula_cannot_be_is_refused_with_the_reason(text: str, why: str, weft: Weft, tmp_path: Path) -> None:
     log = Log((0,), ({"p": [(1, "u")], "q": [(1,)]},))
     load(weft, tmp_path, log, 0, 1)
-    _ingest(weft, tmp_path, "odd", "c,ts", [f"2020-01-01,{_text(0)}"], 0)
-    _ingest(weft, tmp_path, "plain", "c,ts", [f"7,{_text(0)}"], 0)
+    _ingest(weft, tmp_path, "odd", "c, ts", [f"2020-01-01,{_text(0)}"], 0)
+    _ingest(weft, tmp_path, "plain", "c, ts", [f"7,{_text(0)}"], 0)
     with pytest.raises(Refused, match=f"(?s){why}"):
         weft.install("f", text, language="monpoly")
 
 
-def test_a_standing_query_divides_what_is_never_0(weft: Weft, tmp_path: Path) -> None:
+def test_a_standing_query_divides_only_by_values_that_are_never_0(weft: Weft, tmp_path: Path) -> None:
     states = ({"p": [(6, "u"), (5, "v")], "q": [(0,), (3,)]}, {"p": [(8, "u")], "q": [(0,)]})
     load(weft, tmp_path, Log((0, SECOND), states), 0, 2)
     weft.install("f", "q(x) AND p(y, z) AND v = y / x AND NOT (x = 0)", language="monpoly")
@@ -203,7 +203,7 @@ def test_a_number_beyond_64_bits_sets_its_query_aside_alone(text: str, weft: Wef
     assert {row.values for row in weft.results("other")} == {(0, 1), (1, 2), (2, 3)}
 
 
-def test_a_log_that_goes_on_with_another_state_is_told(weft: Weft, tmp_path: Path) -> None:
+def test_a_log_that_continues_with_another_state_is_reported(weft: Weft, tmp_path: Path) -> None:
     log = drawn(1)
     load(weft, tmp_path, log, 0, 8)
     weft.install("f", FORMULAS[0], language="monpoly")
@@ -223,7 +223,7 @@ def test_a_formula_always_is_a_synopsis(weft: Weft, tmp_path: Path) -> None:
 TWICE = "MU X. (q(x) OR (PREVIOUS X) OR (PREVIOUS X))"
 
 
-def test_what_has_no_bound_is_refused_until_it_is_allowed(weft: Weft, tmp_path: Path) -> None:
+def test_an_unbounded_formula_is_refused_unless_it_is_allowed(weft: Weft, tmp_path: Path) -> None:
     log = Log((0, SECOND, 2 * SECOND), ({"q": [(1,)], "p": [(1, "u")]}, {}, {"q": [(1,), (2,)]}))
     load(weft, tmp_path, log, 0, 3)
     with pytest.raises(SynopsisError, match=r"has no bound.*Theorem 3\.4") as refused:

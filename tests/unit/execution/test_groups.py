@@ -104,7 +104,7 @@ def test_an_interval_is_added_to_a_constant_threshold() -> None:
     assert driven(group_of(later, (T0, 0), t=AT + DAY + 1, t0=T0)) == ["arrival", "now_from"]
 
 
-def test_what_is_constant_begins_in_the_window_that_has_the_beginning_of_time() -> None:
+def test_constants_begin_in_the_window_with_the_beginning_of_time() -> None:
     text = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE NOT EXISTS (SELECT 1 FROM staff s WHERE NOW() < s.ts)"
     assert "beginning" in driven(group_of(text, (None, 0), t=T0 + 5, t0=T0))
     assert "beginning" in driven(group_of(text, (T0, 0), t=T0 + 5, t0=T0))
@@ -119,7 +119,7 @@ def test_what_is_constant_begins_in_the_window_that_has_the_beginning_of_time() 
     st.integers(0, 9),
     st.booleans(),
 )
-def test_every_branch_left_out_asks_for_what_cannot_be(text: str, tau: int | None, length: int, many: bool) -> None:
+def test_every_excluded_branch_has_an_impossible_condition(text: str, tau: int | None, length: int, many: bool) -> None:
     """The law by its other side: with its window and constants written in, DuckDB finds the condition never true."""
     low = None if tau is None else T0 + tau * DAY
     t = T0 + ((tau or 0) + length) * DAY

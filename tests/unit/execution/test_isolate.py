@@ -19,7 +19,7 @@ SHAPE = plan("SELECT msgid FROM msgs", TABLES)
 
 
 class _Scripted(SparkRunner):
-    """Attempts without Spark: what comes of running queries is told by their ids."""
+    """Attempts without Spark. The IDs of the queries determine the outcome."""
 
     def __init__(self, outcome: Callable[[list[int]], Exception | None]) -> None:
         super().__init__(_no_session, None, Limits(9.0, 100))  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ STEPS = ("read back", "window", "news", "evaluated", "typed", "stored", "numbere
 
 
 class Home:
-    """A home with the queries ``good`` and ``bad``; ``bad`` fails where it is told to."""
+    """A home with the queries ``good`` and ``bad``; ``bad`` fails at a chosen place."""
 
     def __init__(self, folder: Path, bad: dict[str, Any]) -> None:
         self.folder = folder
@@ -145,9 +145,9 @@ def test_whatever_a_step_raises_sets_one_query_aside(
             # Only where this step had nothing to do for it.
             assert step in ("typed", "numbered", "stored") and home.answers("bad") == sound.answers("bad"), step
             continue
-        told = "more memory" if isinstance(error, MemoryError) else "injected"
-        assert told in (home.weft.catalog.queries.named("bad").reason or ""), step
-        assert told in (reasons["bad"] or "") and "set aside" in (reasons["bad"] or "")
+        result = "more memory" if isinstance(error, MemoryError) else "injected"
+        assert result in (home.weft.catalog.queries.named("bad").reason or ""), step
+        assert result in (reasons["bad"] or "") and "set aside" in (reasons["bad"] or "")
         assert home.weft.catalog.queries.named("good").state == "active"
         assert home.answers("good") == sound.answers("good") and home.delivered("good") == len(home.answers("good"))
         assert (home.answers("bad") == sound.answers("bad")) or step != "counted"
@@ -173,7 +173,7 @@ def test_whatever_a_step_raises_sets_one_query_aside(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_belongs_to_the_home_sets_nothing_aside(
+def test_an_error_of_the_home_sets_nothing_aside(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_of_the_home(error)
@@ -219,7 +219,7 @@ def test_a_view_that_fails_leaves_the_others(
 
 
 @pytest.mark.parametrize("error", [LeaseLost("injected"), OSError(errno.ENOSPC, "full")])
-def test_what_belongs_to_the_home_is_no_views_trouble(
+def test_an_error_of_the_home_belongs_to_no_view(
     error: Exception, views: Weft, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any, **__: Any) -> Any:

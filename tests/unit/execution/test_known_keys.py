@@ -51,7 +51,7 @@ LATER: Sequence[Row] = [
 
 
 @pytest.mark.parametrize("arranged", [True, False])
-def test_what_is_known_is_left_out_either_way(weft: Weft, monkeypatch: pytest.MonkeyPatch, arranged: bool) -> None:
+def test_known_rows_are_omitted_either_way(weft: Weft, monkeypatch: pytest.MonkeyPatch, arranged: bool) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds(loaded=4 if arranged else 1_000))
     assert load(weft, *FIRST) == (5, 0)
     assert load(weft, *LATER) == (3, 5)

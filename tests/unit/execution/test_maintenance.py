@@ -67,7 +67,7 @@ def test_what_plans_look_up_is_built_once_and_deleted_when_no_plan_does(weft: We
     assert folders(weft) == []
 
 
-def test_what_was_built_is_what_a_tick_asks_for(weft: Weft) -> None:
+def test_a_tick_finds_the_arrangements_that_were_built(weft: Weft) -> None:
     weft.install("replies", REPLIES)
     done(weft)
     table = weft.catalog.tables.named("posts")

@@ -51,20 +51,20 @@ IN_THE_MIDDLE = {
 
 @pytest.mark.parametrize("command", IN_THE_MIDDLE)
 def test_rows_that_another_writer_has_added_are_no_damage(weft: Weft, command: str) -> None:
-    told = told_after(weft, IN_THE_MIDDLE[command], command, lambda: load_more(weft))
-    assert told.startswith("LeaseLost another writer took this home over"), told
-    assert "damaged" not in told
+    result = told_after(weft, IN_THE_MIDDLE[command], command, lambda: load_more(weft))
+    assert result.startswith("LeaseLost another writer took this home over"), result
+    assert "damaged" not in result
     assert verify(weft.catalog) == []
 
 
 def test_a_table_that_another_writer_has_dropped_is_no_damage(weft: Weft) -> None:
     place = ("weft.execution.append_rows", "without_stored_keys")
-    told = told_after(weft, place, LOAD, lambda: weft.drop_table("t"))
-    assert told.startswith("LeaseLost another writer took this home over"), told
+    result = told_after(weft, place, LOAD, lambda: weft.drop_table("t"))
+    assert result.startswith("LeaseLost another writer took this home over"), result
     assert verify(weft.catalog) == []
 
 
-def test_real_damage_is_still_told(weft: Weft) -> None:
+def test_real_damage_is_still_reported(weft: Weft) -> None:
     file = Table(weft.catalog.data / weft.catalog.tables.named("t").path).snapshot().files[0]
     Path(file.location.path).write_bytes(b"PAR1")
     with pytest.raises(StorageError, match="the store is damaged"):

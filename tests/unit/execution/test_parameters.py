@@ -78,7 +78,7 @@ def test_few_queries_are_given_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("most", [1_000_000, 0])
-def test_what_is_joined_is_asked_for_together(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_joined_constants_are_matched_together(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """x in a is answered in b by y; v in c by w in d.  Where the join is too large, each constant is met for itself."""
     monkeypatch.setattr(module, "_JOINED", most)
     group = group_of(REPLIES, *product("abcd", repeat=2))

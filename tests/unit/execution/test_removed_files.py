@@ -1,4 +1,4 @@
-"""A reader without the lease whose files go while Spark or DuckDB reads them is told to read again."""
+"""If files are deleted while a reader without the lease reads them, the error says to read again."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def fails(table: Table, *, clean: bool) -> None:
 
 
 def test_the_failure_of_a_reader_whose_files_are_gone_says_so(table: Table) -> None:
-    with pytest.raises(FilesRemoved, match="removed from its table") as told:
+    with pytest.raises(FilesRemoved, match="removed from its table") as result:
         fails(table, clean=True)
-    assert isinstance(told.value.__cause__, ExecutionError)
+    assert isinstance(result.value.__cause__, ExecutionError)
 
 
 def test_another_failure_stays_what_it_is(table: Table) -> None:

@@ -39,13 +39,13 @@ def weft(tmp_path: Path, clock: list[int]) -> Iterator[Weft]:
         yield opened
 
 
-def test_a_name_that_is_taken_is_told_with_how_to_give_it_another_text(weft: Weft) -> None:
-    with pytest.raises(Conflict) as told:
+def test_a_name_in_use_is_refused_with_a_hint_to_replace_the_text(weft: Weft) -> None:
+    with pytest.raises(Conflict) as result:
         weft.install("q", NEW)
-    assert "--replace" in str(told.value.hint)
+    assert "--replace" in str(result.value.hint)
 
 
-def test_what_replacing_would_come_to_is_told_in_one_line(weft: Weft) -> None:
+def test_the_effect_of_a_replacement_is_shown_in_one_line(weft: Weft) -> None:
     found = Replacement(weft.show("q").query, 4, 2, None, SECOND)
     assert repr(found) == "<q: 4 new answers, 2 known, 1 only from the old text>"
 
@@ -107,7 +107,7 @@ def ticked(weft: Weft, t: int, next_due: int | None = None) -> None:
         (NEW, {"every": "soon"}, Refused, "soon"),
     ],
 )
-def test_what_cannot_take_its_place_changes_nothing(
+def test_an_invalid_replacement_changes_nothing(
     weft: Weft, text: str, given: dict[str, object], error: type[Exception], words: str
 ) -> None:
     weft.install("above", "SELECT n, s FROM results.q WHERE n > 5")
@@ -159,20 +159,18 @@ def test_what_reads_its_results_looks_again_and_comes_after_it(weft: Weft, clock
     assert [weft.show(name).query.stratum for name in ("q", *names)] == [0, 1, 2, 1, 1]
 
 
-def test_explain_says_when_what_reads_others_is_due_and_what_is_gone_through_again(
-    weft: Weft, clock: list[int]
-) -> None:
+def test_explain_says_when_a_reader_of_results_is_due_and_what_it_reads_again(weft: Weft, clock: list[int]) -> None:
     weft.install("low", "SELECT n, s FROM t WHERE NOW() > ts + INTERVAL 1 DAY")
     weft.install("above", "SELECT n, s FROM results.low")
     clock[0] += SECOND
     assert "which is its first" in str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
     ticked(weft, clock[0], clock[0] + 86_400 * SECOND)
-    told = str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
-    assert "time alone can make an answer appear, or when rows arrive in results.low" in told
+    result = str(weft.explain_installed("above").next_due)  # type: ignore[union-attr]
+    assert "time alone can make an answer appear, or when rows arrive in results.low" in result
     weft.install("low", "SELECT n, s FROM t WHERE NOW() > ts + INTERVAL 2 DAYS", replace=True)
     for name in ("low", "above"):
-        told = str(weft.explain_installed(name).next_due)  # type: ignore[union-attr]
-        assert told == "Next due: the next tick, which reads the whole history again."
+        result = str(weft.explain_installed(name).next_due)  # type: ignore[union-attr]
+        assert result == "Next due: the next tick, which reads the whole history again."
     weft.install("low", "SELECT n, s FROM t", replace=True, start="now")
     assert "reads the history from 1970" in str(weft.explain_installed("low").next_due)  # type: ignore[union-attr]
 

@@ -54,7 +54,7 @@ def test_what_a_query_reads_goes_with_it(tmp_path: Path) -> None:
     assert ticked(d) == [b, c, d]
 
 
-def test_a_window_ends_where_what_is_read_ends() -> None:
+def test_a_window_ends_where_the_window_of_its_inputs_ends() -> None:
     lower = {1: query(1), 2: query(2, state="paused"), 3: query(3, state="failed")}
     whole = member(query(9, 1), 50, 100, lower, {1: 100})
     assert (whole.tau, whole.t, whole.waits) == (50, 100, None)

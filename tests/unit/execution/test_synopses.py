@@ -1,6 +1,6 @@
 """Standing queries that are kept as synopses: what they deliver, whatever the ticks, crashes and pauses; no Spark.
 
-What they have to deliver is told by plain loops over all rows.
+Plain loops over all rows compute the expected answers.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _stored(weft: Weft) -> set[str]:
     return {name for name in (weft.catalog.data / layout.SYNOPSES).names() if name != "states"}
 
 
-def test_what_is_stored_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_relations_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_relations, "_SLACK", 0)
     rows = tuple(Row("s", number * HOUR, (number % 2, "x")) for number in range(14))
     with made(tmp_path, FIRST, ["within"]) as weft:
@@ -232,7 +232,7 @@ def test_what_is_stored_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)
 
 
-def test_a_tick_reads_of_what_is_stored_only_what_another_process_wrote(
+def test_a_tick_reads_only_stored_rows_that_another_process_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, reading = [], stored_relations.read_data_files
@@ -253,7 +253,7 @@ def test_a_tick_reads_of_what_is_stored_only_what_another_process_wrote(
         assert delivered(weft, "within") == expected(QUERIES["within"], (*FIRST, *rows), rows[-1].ts + 1)
 
 
-def test_what_is_stored_is_never_in_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_relations_have_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_relations, "_FILES", 3)
     rows = tuple(Row("r", number * HOUR, (number, "x", None)) for number in range(9))
     with made(tmp_path, FIRST, ["before"]) as weft:
@@ -328,7 +328,7 @@ def test_a_copy_of_a_home_goes_on_by_itself(tmp_path: Path) -> None:
         ("SELECT a FROM r WHERE b RLIKE '[xy]+$'", "a different value when Weft computes it without Spark"),
     ],
 )
-def test_what_no_synopsis_can_be_kept_of_is_refused_with_the_reason(sql: str, why: str, tmp_path: Path) -> None:
+def test_a_query_without_a_synopsis_is_refused_with_the_reason(sql: str, why: str, tmp_path: Path) -> None:
     with made(tmp_path, FIRST, ["before"]) as weft, pytest.raises((SynopsisError, SqlError), match=why):
         weft.install("other", sql, keep="synopsis")
 
@@ -396,10 +396,10 @@ def test_a_change_is_read_as_of_any_instant_that_is_needed() -> None:
     relation = pa.schema([("v1", pa.int64()), ("n", pa.int64())])
     empty = stored_relations.table_schema(relation).empty_table()
     log = stored_relations.RelationLog(relation, empty)
-    pick, told = random.Random(1), {}
+    pick, result = random.Random(1), {}
     for t in range(1, 60):
         wanted = pa.table({"v1": sorted(pick.sample(range(6), 3)), "n": [1, 1, pick.randrange(3)]}, relation)
-        told[t] = wanted.to_pylist()
+        result[t] = wanted.to_pylist()
         change = log.change_to(wanted, t, [max(1, t - 3)])
         if change is not None:
             log = log.changed(change)
@@ -407,4 +407,4 @@ def test_a_change_is_read_as_of_any_instant_that_is_needed() -> None:
         from_scratch = stored_relations.RelationLog.of(relation, log.rows)
         for back in range(max(1, t - 3), t + 1):
             for each in (log, from_scratch):
-                assert each.as_of(back).sort_by("v1").to_pylist() == told[back]
+                assert each.as_of(back).sort_by("v1").to_pylist() == result[back]

@@ -68,7 +68,7 @@ def test_a_view_begins_with_the_history_that_is_there(weft: Weft, file: Path) ->
     assert weft.refresh_views() == ()
 
 
-def test_what_was_known_before_stays_readable(weft: Weft, file: Path) -> None:
+def test_earlier_knowledge_stays_readable(weft: Weft, file: Path) -> None:
     weft.add_view("gone", "SELECT name FROM staff WHERE PERIOD_END(staff) < NOW()")
     weft.add_view("here", "SELECT name FROM staff WHERE PERIOD_END(staff) >= NOW()")
     weft.keep_views(now=100)
@@ -117,7 +117,7 @@ def test_an_integer_that_goes_too_far_is_null_and_stops_no_view(tmp_path: Path) 
         assert kept(opened, "more") == {(1, None, None, None, -1, 100, None), (2, 6, 6, -7, 12, 100, None)}
 
 
-def test_what_is_divided_by_0_is_null_and_capitals_are_those_of_spark(tmp_path: Path) -> None:
+def test_a_division_by_0_is_null_and_capitals_are_those_of_spark(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "calls", clock="replay", create=True) as opened:
         file = write(tmp_path / "calls.csv", "id,x,y,name", "1,6,4,Straße 5%", "2,6,0,50", "3,0,0,5")
         opened.add_source("t", "csv", str(file), ["id"])
@@ -133,7 +133,7 @@ def test_what_is_divided_by_0_is_null_and_capitals_are_those_of_spark(tmp_path: 
         }
 
 
-def test_nothing_comes_before_what_is_final(weft: Weft, file: Path) -> None:
+def test_nothing_arrives_before_a_final_instant(weft: Weft, file: Path) -> None:
     weft.add_view("devs", DEVS)
     weft.refresh_views(now=500)
     write(file, "id,name,dept", "2,Ben,Dev")

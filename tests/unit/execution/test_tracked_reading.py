@@ -51,7 +51,7 @@ def reader(weft: Weft, bounds: ReadBounds = BOUNDS) -> DriverReader:
     return DriverReader(tables, lambda name: files_of(weft.catalog.data, tables[name], snapshots), bounds, look_ups)
 
 
-def told(found: Reading) -> list[Period]:
+def period_rows(found: Reading) -> list[Period]:
     assert found.rows is not None
     values = [found.rows.column(name).to_pylist() for name in ("id", "name", "dept")]
     ends = [found.rows.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to")]
@@ -62,7 +62,7 @@ ALL = ["id", "name", "dept", "valid_to"]
 
 
 def test_the_whole_table_is_its_periods(weft: Weft) -> None:
-    found = told(reader(weft).whole("staff", ALL))
+    found = period_rows(reader(weft).whole("staff", ALL))
     assert set(found) == HISTORY and len(found) == len(HISTORY)
     some = reader(weft).whole("staff", ["dept"])
     assert some.rows is not None and some.rows.data.column_names == ["dept", "valid_from"]
@@ -76,7 +76,7 @@ def test_news_have_every_period_that_begins_or_ends_in_a_slice(
     weft: Weft, column: str, low: int | None, length: int
 ) -> None:
     high = (low or 0) + length
-    found = told(reader(weft).news("staff", [Slice(column, low, high)], ALL))
+    found = period_rows(reader(weft).news("staff", [Slice(column, low, high)], ALL))
     place = 1 if column == "valid_from" else 2
     inside = {p for p in HISTORY if p[place] is not None and (low or 0) <= p[place] < high}
     assert inside <= set(found) <= HISTORY
@@ -89,13 +89,13 @@ def test_look_ups_find_the_periods_of_their_keys(weft: Weft, bounds: ReadBounds,
     found = reader(weft, bounds).lookup("staff", {column: [pa.chunked_array([keys])]}, ALL)
     place = ["id", "name", "dept"].index(column)
     assert found.by == ("driver" if bounds.filtered > 0 else "arrangement")
-    assert sorted(told(found), key=repr) == sorted((p for p in HISTORY if p[0][place] in keys), key=repr)
+    assert sorted(period_rows(found), key=repr) == sorted((p for p in HISTORY if p[0][place] in keys), key=repr)
 
 
-def test_ends_are_not_looked_up_in_what_was_arranged(weft: Weft) -> None:
+def test_ends_are_not_looked_up_in_arrangements(weft: Weft) -> None:
     wanted = {"valid_to": [pa.chunked_array([pa.array([20], pa.timestamp("us", "UTC"))])]}
     assert reader(weft, ReadBounds(filtered=-1)).lookup("staff", wanted, ALL).by == "Spark"
-    assert {each[2] for each in told(reader(weft).lookup("staff", wanted, ALL))} == {20}
+    assert {each[2] for each in period_rows(reader(weft).lookup("staff", wanted, ALL))} == {20}
 
 
 def test_periods_are_no_part_of_a_row_but_can_be_named(weft: Weft) -> None:

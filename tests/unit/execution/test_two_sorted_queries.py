@@ -1,6 +1,6 @@
 """Formulas of two sorts as standing queries: some have a synopsis, the others are asked of the kept history; no Spark.
 
-What they have to deliver is told by Figure 1 of the paper, read literally over the states so far.
+Figure 1 of the paper, evaluated literally over the states so far, gives the expected answers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def drawn(seed: int, states: int = 16) -> Log:
     return Log(tuple(ats), tuple(given))
 
 
-def told(text: str, log: Log, *, duplicates: bool) -> set[tuple[object, ...]]:
+def expected_answers(text: str, log: Log, *, duplicates: bool) -> set[tuple[object, ...]]:
     found = two_sorted(text, KNOWN)
     answers = set()
     for tp in range(len(log)):
@@ -70,7 +70,7 @@ def test_they_answer_at_each_state_whatever_the_ticks(seed: int, weft: Weft, tmp
         for number, (text, duplicates) in enumerate(queries):
             rows = [row.values for row in weft.results(f"f{number}")]
             assert len(rows) == len(set(rows))
-            assert set(rows) == told(text, log.until(cut), duplicates=duplicates), text
+            assert set(rows) == expected_answers(text, log.until(cut), duplicates=duplicates), text
     assert [bool(weft.show(f"f{number}").stored) for number in range(6)] == [True, *[False] * 3, True, False]
     assert [weft.show(f"f{number}").asks_history for number in range(6)] == [False, *[True] * 3, False, True]
 
@@ -94,7 +94,7 @@ def loaded(weft: Weft, tmp_path: Path) -> Weft:
     return weft
 
 
-def test_what_has_no_bound_is_refused_with_the_theorem(loaded: Weft) -> None:
+def test_an_unbounded_formula_is_refused_with_the_theorem(loaded: Weft) -> None:
     with pytest.raises(SynopsisError, match=r"no bound guaranteed \(Theorem 3\.2\)") as refused:
         loaded.install("more", MORE, language="2fol", duplicates=True)
     assert "bounded by Proposition 2.4, not constructed here" in str(refused.value.hint)

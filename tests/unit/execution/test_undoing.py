@@ -75,7 +75,7 @@ def test_a_load_is_taken_back_whole_and_its_file_can_be_loaded_again(weft: Weft,
     assert verify(weft.catalog) == []
 
 
-def test_the_log_says_what_was_taken_out(weft: Weft) -> None:
+def test_the_log_lists_the_removed_files(weft: Weft) -> None:
     weft.undo_load(1)
     place = weft.catalog.data / weft.catalog.tables.named("t").path
     entries = list(Table(place).entries())
@@ -102,7 +102,7 @@ def test_rows_that_were_known_by_it_can_be_loaded_again(tmp_path: Path, monkeypa
         assert ids(weft) == [1, 2, 3]
 
 
-def test_what_cannot_be_taken_back_says_why(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_that_cannot_be_undone_has_a_reason(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFound, match="there is no load 99"):
         weft.undo_load(99)
     weft.undo_load(2)
@@ -141,8 +141,8 @@ def test_every_failpoint_is_killed_at() -> None:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_anywhere_the_next_writer_finishes(weft: Weft, tmp_path: Path, point: str) -> None:
-    told = ["table", "drop", "t"] if point == "table.forgotten" else ["loads", "undo", "2"]
-    command = [sys.executable, "-m", "weft", *told, "--home", str(weft.home)]
+    result = ["table", "drop", "t"] if point == "table.forgotten" else ["loads", "undo", "2"]
+    command = [sys.executable, "-m", "weft", *result, "--home", str(weft.home)]
     died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert verify(weft.catalog) == []
@@ -160,9 +160,7 @@ def test_killed_anywhere_the_next_writer_finishes(weft: Weft, tmp_path: Path, po
     assert verify(weft.catalog) == []
 
 
-def test_a_load_that_ended_in_the_middle_is_told_and_can_be_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_load_is_reported_and_can_be_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_batches(monkeypatch, 1)
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text(f"id,at\n{ord(name)},2024-01-01\n{ord(name) + 10},2024-01-05\n")
@@ -223,13 +221,13 @@ def test_a_table_that_something_stands_on_keeps_its_name_and_stays(weft: Weft, t
     assert weft.ingest_file(tmp_path / "1.csv", "orders", ts_from="at").stored == 2
 
 
-def test_the_commands_tell_what_was_done(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_print_the_result(weft: Weft, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.cli.app import run
 
     home = ("--home", str(weft.home))
     assert run(["loads", "t", "--json", *home]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(each["id"], each["rows"], each["quarantined"], each["state"]) for each in told] == [
+    result = json.loads(capsys.readouterr().out)
+    assert [(each["id"], each["rows"], each["quarantined"], each["state"]) for each in result] == [
         (2, 2, 1, "done"), (1, 2, 0, "done"),
     ]  # fmt: skip
     assert run(["loads", "undo", "2", *home]) == 0

@@ -54,7 +54,7 @@ def test_rows_get_the_times_that_they_have(weft: Weft, form: Callable[[Any], Any
 
 
 @pytest.mark.parametrize(
-    ("rows", "ts_from", "told"),
+    ("rows", "ts_from", "message"),
     [
         ({"id": 1, "ts": dt.datetime(2020, 1, 1)}, None, "To take that instant from the rows"),
         (pd.DataFrame({"id": [1], "ts": [pd.Timestamp("2020-01-01")]}), None, "ts_from='ts' or --ts-from ts"),
@@ -65,10 +65,12 @@ def test_rows_get_the_times_that_they_have(weft: Weft, form: Callable[[Any], Any
         ({"id": 1}, "_by", "the table has no column '_by'"),
     ],
 )
-def test_what_has_no_time_is_refused_and_nothing_is_stored(weft: Weft, rows: Any, ts_from: str, told: str) -> None:
+def test_rows_without_a_time_are_refused_and_nothing_is_stored(
+    weft: Weft, rows: Any, ts_from: str, message: str
+) -> None:
     with pytest.raises(Refused) as refused:
         weft.append("t", rows, ts_from=ts_from)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert _stored(weft) == {} and weft.loads() == ()
 
 

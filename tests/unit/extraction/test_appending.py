@@ -70,7 +70,7 @@ def test_each_type_is_read_as_it_is(number: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "given"), WRONG)
-def test_what_is_no_value_of_its_type_is_refused_by_name(kind: str, given: object) -> None:
+def test_a_value_of_another_type_is_refused_by_name(kind: str, given: object) -> None:
     name = f"c {KINDS.index(kind)}"
     lines = [b"{}\n", b"\n", json.dumps({name: given}).encode()]
     with pytest.raises(Refused) as refusal:
@@ -80,7 +80,7 @@ def test_what_is_no_value_of_its_type_is_refused_by_name(kind: str, given: objec
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"{", b"7", b'{"c 0": "a"} {}', b"\xff"])
-def test_what_is_no_row_is_refused(line: bytes) -> None:
+def test_an_invalid_row_is_refused(line: bytes) -> None:
     with pytest.raises(Refused, match="not a row"):
         list(from_json([line], COLUMNS, "lines"))
 

@@ -108,8 +108,8 @@ for line in sys.stdin:
         os.wait()
         continue
     before = memory("VmRSS")
-    told = loaded(*json.loads(line))
-    print(json.dumps([told, memory("VmHWM") - before]), flush=True)
+    outcome = loaded(*json.loads(line))
+    print(json.dumps([outcome, memory("VmHWM") - before]), flush=True)
     os._exit(0)
 """
 
@@ -126,8 +126,8 @@ class Loading:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([str(home), how, str(path)]) + "\n")
         self.process.stdin.flush()
-        told, memory = json.loads(self.process.stdout.readline())
-        return told, memory
+        result, memory = json.loads(self.process.stdout.readline())
+        return result, memory
 
 
 @pytest.fixture(scope="module", params=[16, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])])
@@ -349,18 +349,18 @@ def test_a_bomb_takes_bounded_memory(tmp_path: Path, loading: Loading, bomb: str
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(made(loading.scale))
-    told, memory = loading.load(tmp_path / "home", how, tmp_path / Path(name).parts[0])
+    result, memory = loading.load(tmp_path / "home", how, tmp_path / Path(name).parts[0])
     path.unlink()
-    print(f"{bomb}: {memory} MiB, {told[:200]}")
+    print(f"{bomb}: {memory} MiB, {result[:200]}")
     texts = texts_of(loading.scale)
-    assert expected.format(texts=texts, lists=texts // 4) in told
-    assert memory < bound(loading.scale), told
+    assert expected.format(texts=texts, lists=texts // 4) in result
+    assert memory < bound(loading.scale), result
 
 
 @measured
 def test_a_bomb_held_whole_exceeds_the_bound(tmp_path: Path, loading: Loading) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(_stream(b"a")(loading.scale))
-    told, memory = loading.load(tmp_path / "home", "whole", path)
-    assert told == f"held {bomb_size(loading.scale)}"
+    result, memory = loading.load(tmp_path / "home", "whole", path)
+    assert result == f"held {bomb_size(loading.scale)}"
     assert memory > bound(loading.scale)

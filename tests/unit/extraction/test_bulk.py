@@ -98,7 +98,7 @@ def schema(**types: str) -> TableSchema:
     return TableSchema(1, "t", columns)
 
 
-def told(error: WeftError) -> str:
+def error_text(error: WeftError) -> str:
     return f"{type(error).__name__}: {error.message}"
 
 
@@ -106,7 +106,7 @@ def looked_at(path: Path, known: TableSchema | None, ts_from: str | None = None)
     try:
         return open_file(path, known, ts_from=ts_from)
     except WeftError as error:
-        return told(error)
+        return error_text(error)
 
 
 CELLS = st.sampled_from(["", "0", "1", "-7", "007", "1.5", "1" * 17, "2020-01-01", "2020-01-02 03:04:05", "true"]) | (
@@ -175,8 +175,8 @@ def require_same_records(raw: bytes, sizes: Sizes, dialect: Dialect) -> None:
         stream = io.BufferedReader(io.BytesIO(raw))
         for piece in csv_pieces.CsvPieces(stream, dialect, names, TOGETHER, look):
             found += sorted([*piece.result, *piece.problems], key=lambda record: record.line)
-    told = [(record.line, record.raw, record.problem or record.cells) for record in expected]
-    assert [(record.line, record.raw, record.problem or record.cells) for record in found] == told
+    error_text = [(record.line, record.raw, record.problem or record.cells) for record in expected]
+    assert [(record.line, record.raw, record.problem or record.cells) for record in found] == error_text
 
 
 @settings(max_examples=200, deadline=None)
@@ -210,7 +210,7 @@ ESCAPED = Dialect(escape="\\")
         (b'1"2\n', Dialect('"')),
     ],
 )
-def test_what_is_not_plain_is_read_with_care(records: bytes, dialect: Dialect) -> None:
+def test_chunks_that_are_not_plain_are_read_by_records(records: bytes, dialect: Dialect) -> None:
     sign = dialect.delimiter.encode()
     for before in (b"", b"8,9\n" * 3):
         for after in (b"", b"6,7\n" * 30):
@@ -380,7 +380,7 @@ def test_a_load_stores_the_same_either_way(
             try:
                 done: Summary | str = ingest_file(home, path, name, timing=timing)
             except WeftError as error:
-                done = told(error).replace(str(home.folder), "")
+                done = error_text(error).replace(str(home.folder), "")
         found.append((done, stored(home, name)))
     assert found[0] == found[1]
 
@@ -408,7 +408,7 @@ with Weft.open(sys.argv[1], clock="replay", create=True) as weft:
 )
 def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point: str, keys: list[str]) -> None:
     lines = [f"{n},{'x' if n % 9 else 'torn,'},1993-04-{1 + n % 28:02}" for n in range(ROWS)]
-    (tmp_path / "x.csv").write_text("\n".join(["a,b,at", *lines]) + "\n")
+    (tmp_path / "x.csv").write_text("\n".join(["a, b, at", *lines]) + "\n")
     command = [sys.executable, "-c", SCRIPT, str(tmp_path / "home"), str(tmp_path / "x.csv"), *keys]
     died = forked.run(command, point)
     assert died.returncode == -signal.SIGKILL, died.stderr

@@ -59,7 +59,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 @settings(max_examples=150, deadline=None)
 @given(CELLS)
-def test_what_is_quick_gives_what_is_exact(connection: duckdb.DuckDBPyConnection, cells: list[str | None]) -> None:
+def test_the_quick_cast_equals_the_exact_cast(connection: duckdb.DuckDBPyConnection, cells: list[str | None]) -> None:
     connection.register("cells", pa.table({"cell": pa.array(cells, pa.string())}))
     for kind in map(DataType.parse, KINDS):
         ways = (from_text("cell", kind), exactly_from_text("cell", kind))

@@ -15,7 +15,7 @@ from weft.api import Weft
 from weft.errors import NotFound, Refused, WeftError
 
 DAY = 86_400_000_000
-Told = list[tuple[Any, ...]]
+Rows = list[tuple[Any, ...]]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
         yield opened
 
 
-def told(weft: Weft, name: str = "staff", **how: Any) -> Told:
+def history_rows(weft: Weft, name: str = "staff", **how: Any) -> Rows:
     found = weft.history(name, **how).stretches
     return [(*each.values, each.begin // DAY, each.end and each.end // DAY) for each in found]
 
@@ -42,27 +42,27 @@ BEFORE = [(1, "Ann", "D", 1, None), (2, "Ben", "S", 1, 10), (2, "Ben", "D", 10, 
 def test_a_part_of_a_period_gets_other_values(weft: Weft) -> None:
     done = weft.correct_source("staff", {"ID": "2"}, 3 * DAY, "1970-01-06", {"Dept": "X"}, now=12 * DAY)
     assert (done.name, done.changed, done.gone, done.at) == ("staff", 3, 0, 12 * DAY)
-    assert told(weft)[1:4] == [(2, "Ben", "S", 1, 3), (2, "Ben", "X", 3, 5), (2, "Ben", "S", 5, 10)]
-    assert told(weft, known=12 * DAY - 1) == BEFORE
+    assert history_rows(weft)[1:4] == [(2, "Ben", "S", 1, 3), (2, "Ben", "X", 3, 5), (2, "Ben", "S", 5, 10)]
+    assert history_rows(weft, known=12 * DAY - 1) == BEFORE
 
 
 def test_a_part_is_deleted_and_the_row_that_holds_now_goes_on(weft: Weft, tmp_path: Path) -> None:
     weft.correct_source("staff", {"id": 1}, 2 * DAY, 11 * DAY, None, now=12 * DAY)
-    assert told(weft)[:2] == [(1, "Ann", "D", 1, 2), (1, "Ann", "D", 11, None)]
+    assert history_rows(weft)[:2] == [(1, "Ann", "D", 1, 2), (1, "Ann", "D", 11, None)]
     with (tmp_path / "staff.csv").open("a") as file:
         file.write("4,Dee,S\n")
     polled = weft.poll_source("staff", now=13 * DAY)
     assert (polled.began, polled.ended, polled.open_rows) == (1, 0, 4)
-    assert told(weft)[:2] == [(1, "Ann", "D", 1, 2), (1, "Ann", "D", 11, None)]
+    assert history_rows(weft)[:2] == [(1, "Ann", "D", 1, 2), (1, "Ann", "D", 11, None)]
 
 
 def test_a_correction_over_several_rows_of_a_key_makes_one_of_those_that_agree(weft: Weft) -> None:
     weft.correct_source("staff", {"id": 2}, 5 * DAY, 12 * DAY, {"dept": "D"}, now=12 * DAY)
-    assert told(weft)[1:3] == [(2, "Ben", "S", 1, 5), (2, "Ben", "D", 5, None)]
+    assert history_rows(weft)[1:3] == [(2, "Ben", "S", 1, 5), (2, "Ben", "D", 5, None)]
     again = weft.correct_source("staff", {"id": 2}, 5 * DAY, 12 * DAY, {"dept": "D"}, now=13 * DAY)
     assert (again.changed, again.gone, again.at) == (0, 0, None)
     weft.correct_source("staff", {"id": 2}, DAY, 5 * DAY, {"dept": "D"}, now=14 * DAY)
-    assert told(weft)[1] == (2, "Ben", "D", 1, None)
+    assert history_rows(weft)[1] == (2, "Ben", "D", 1, None)
 
 
 def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
@@ -71,7 +71,7 @@ def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
     ):
         weft.correct_source("staff", {"id": 3}, 2 * DAY, 4 * DAY, {"dept": "S"}, now=12 * DAY)
     weft.correct_source("staff", {"id": 3}, 2 * DAY, 11 * DAY, {"dept": "S", "name": "Coy"}, now=12 * DAY)
-    assert told(weft)[-1] == (3, "Coy", "S", 2, None)
+    assert history_rows(weft)[-1] == (3, "Coy", "S", 2, None)
     nothing = weft.correct_source("staff", {"id": 9}, 2 * DAY, 4 * DAY, None, now=13 * DAY)
     assert nothing.at is None
 
@@ -90,13 +90,13 @@ def test_where_no_row_held_all_columns_say_that_one_did(weft: Weft) -> None:
         ({"id": 2}, (3, 4), {}, "changes nothing"),
     ],
 )
-def test_what_is_refused_changes_nothing(
+def test_a_refusal_changes_nothing(
     weft: Weft, key: dict[str, Any], span: tuple[int, int], values: dict[str, Any] | None, said: str
 ) -> None:
     with pytest.raises(WeftError) as refused:
         weft.correct_source("staff", key, span[0] * DAY, span[1] * DAY, values, now=12 * DAY)
     assert said in f"{refused.value} {refused.value.hint}"
-    assert told(weft) == BEFORE
+    assert history_rows(weft) == BEFORE
 
 
 def test_an_empty_condition_of_a_history_is_refused(weft: Weft) -> None:
@@ -104,7 +104,7 @@ def test_an_empty_condition_of_a_history_is_refused(weft: Weft) -> None:
         weft.history("staff", where=" ")
 
 
-def test_only_what_a_source_told_is_corrected(weft: Weft, tmp_path: Path) -> None:
+def test_only_rows_of_a_source_are_corrected(weft: Weft, tmp_path: Path) -> None:
     weft.add_view("depts", "SELECT dept FROM staff")
     weft.refresh_views(now=10 * DAY)
     with pytest.raises(Refused, match="is a view"):
@@ -118,19 +118,19 @@ def test_views_follow_exactly_and_keep_what_they_said(weft: Weft) -> None:
     weft.add_view("week", "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept, MOVING_WINDOW(INTERVAL 2 DAYS)")
     weft.add_view("long", "SELECT s.name, s.dept FROM staff s WHERE PERIOD_LENGTH(s) > INTERVAL 6 DAYS")
     weft.refresh_views(now=10 * DAY)
-    assert told(weft, "long") == [("Ann", "D", 1, None), ("Ben", "S", 1, 10)]
+    assert history_rows(weft, "long") == [("Ann", "D", 1, None), ("Ben", "S", 1, 10)]
     weft.correct_source("staff", {"id": 2}, 3 * DAY, 7 * DAY, {"dept": "X"}, now=12 * DAY)
     assert {each.trouble for each in weft.keep_views(now=12 * DAY)} == {None}
-    assert told(weft, "sizes") == [
+    assert history_rows(weft, "sizes") == [
         ("D", 1, 1, 10),
         ("S", 1, 1, 3),
         ("X", 1, 3, 7),
         ("S", 1, 7, None),
         ("D", 2, 10, None),
     ]
-    assert told(weft, "week")[1:3] == [("S", 1, 1, 5), ("X", 1, 3, 9)]
-    assert told(weft, "long") == [("Ann", "D", 1, None)]
-    assert told(weft, "long", known=11 * DAY) == [("Ann", "D", 1, None), ("Ben", "S", 1, 10)]
+    assert history_rows(weft, "week")[1:3] == [("S", 1, 1, 5), ("X", 1, 3, 9)]
+    assert history_rows(weft, "long") == [("Ann", "D", 1, None)]
+    assert history_rows(weft, "long", known=11 * DAY) == [("Ann", "D", 1, None), ("Ben", "S", 1, 10)]
 
 
 def test_a_feed_that_is_read_again_does_not_undo_a_correction(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_feed_that_is_read_again_does_not_undo_a_correction(tmp_path: Path) ->
         columns = [("id", DataType("INT")), ("dept", DataType("STRING"))]
         weft.add_source("staff", "changes", str(feed), ["id"], columns=columns)
         weft.poll_source("staff", now=9 * DAY)
-        first = told(weft)
+        first = history_rows(weft)
         assert first == [(1, "D", 1, 5), (1, "R", 5, 8), (1, "S", 8, None)]
         weft.correct_source("staff", {"id": 1}, DAY, 6 * DAY, {"dept": "X"}, now=10 * DAY)
         weft.correct_source("staff", {"id": 1}, 2 * DAY, 3 * DAY, None, now=11 * DAY)
@@ -151,7 +151,7 @@ def test_a_feed_that_is_read_again_does_not_undo_a_correction(tmp_path: Path) ->
         weft.remove_source("staff")
         weft.add_source("staff", "changes", str(feed), ["id"], columns=columns)  # it has not read anything yet
         weft.poll_source("staff", now=13 * DAY)
-        assert told(weft) == [
+        assert history_rows(weft) == [
             (1, "X", 1, 2),
             (1, "X", 3, 6),
             (1, "R", 6, 8),
@@ -184,7 +184,7 @@ def test_random_corrections_of_keys_are_what_a_list_of_days_says(tmp_path: Path)
                         held[key][each] = x
             for key, x in now.items():
                 held[key][day] = x
-            found = told(weft, "t")
+            found = history_rows(weft, "t")
             for key in range(3):
                 days = {
                     d: str(x or 0.0 if x is not None else x)

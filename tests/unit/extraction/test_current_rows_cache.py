@@ -31,7 +31,7 @@ def states(count: int) -> list[list[tuple[int, str]]]:
 
 
 def write(file: Path, rows: list[tuple[int, str]]) -> None:
-    file.write_text("".join(f"{line}\n" for line in ("id,x", *(f"{key},{x}" for key, x in rows))))
+    file.write_text("".join(f"{line}\n" for line in ("id, x", *(f"{key},{x}" for key, x in rows))))
 
 
 def spoiled(file: Path, way: str) -> None:
@@ -50,11 +50,11 @@ def spoiled(file: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["kept", "gone", "torn", "flipped", "zeros", "empty", "old"])
-def test_polls_give_the_same_history_whatever_becomes_of_what_is_kept(tmp_path: Path, way: str) -> None:
+def test_polls_give_the_same_history_with_any_cache(tmp_path: Path, way: str) -> None:
     file, kept = tmp_path / "staff.csv", tmp_path / "home" / "present" / "1.parquet"
-    told = states(7)
+    result = states(7)
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
-        for at, rows in enumerate(told, 1):
+        for at, rows in enumerate(result, 1):
             write(file, rows)
             if at == 1:
                 weft.add_source("staff", "csv", str(file), ["id"])
@@ -64,11 +64,13 @@ def test_polls_give_the_same_history_whatever_becomes_of_what_is_kept(tmp_path: 
                 kept.write_bytes(before)
             elif way not in ("kept", "old"):
                 spoiled(kept, way)
-        expected = [(at, [(str(key), x) for key, x in rows]) for at, rows in enumerate(told, 1)]
+        expected = [(at, [(str(key), x) for key, x in rows]) for at, rows in enumerate(result, 1)]
         assert history(weft) == coalesced(expected)
 
 
-def test_a_feed_needs_the_log_only_for_what_may_be_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_needs_the_log_only_for_changes_that_may_be_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     feed = tmp_path / "feed.jsonl"
     line = '{{"op": "U", "key": {{"id": {0}}}, "row": {{"x": "{1}"}}, "time": {2}}}\n'
     feed.write_text(line.format(1, "a", 10) + line.format(2, "a", 10))

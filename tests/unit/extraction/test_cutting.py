@@ -66,7 +66,7 @@ def in_parts(raw: bytes, quote: bytes, most: int, reader: Reader) -> tuple[Recor
     return found, vain
 
 
-def told(records: Sequence[TextRecord]) -> list[tuple[object, ...]]:
+def contents(records: Sequence[TextRecord]) -> list[tuple[object, ...]]:
     return [(record.line, record.raw, record.problem or record.cells, record.kinds) for record in records]
 
 
@@ -99,7 +99,7 @@ def require_same_records(raw: bytes, sizes: Sizes, dialect: Dialect, block: int,
         names = [str(number) for number in range(records.width or 0)]
         expected = [*before, *records]
         found, vain = in_parts(raw, dialect.quote.encode(), most, csv_reader(dialect, names))
-    assert told(found) == told(expected)
+    assert contents(found) == contents(expected)
     return vain
 
 
@@ -198,7 +198,7 @@ def test_the_records_of_json_lines_are_the_same_in_parts(
         patch.setattr(cutting, "MAX_LINE", sizes.line)
         patch.setattr(cutting, "BLOCK", block)
         found, vain = in_parts(raw, b"", most, lambda stream, part: list(json_records(stream, part=part)))
-        assert told(found) == told(list(json_records(io.BufferedReader(io.BytesIO(raw)))))
+        assert contents(found) == contents(list(json_records(io.BufferedReader(io.BytesIO(raw)))))
     assert not vain
 
 

@@ -95,7 +95,7 @@ def test_a_poll_that_was_killed_is_made_again(weft: Weft, shop: Path, point: str
     assert weft.catalog.tables.named("item").rows == 6
 
 
-def test_what_is_missing_is_said_to_be_and_the_source_may_begin_again(weft: Weft, shop: Path) -> None:
+def test_missing_versions_are_reported_and_the_source_may_start_again(weft: Weft, shop: Path) -> None:
     DeltaTable(shop).update(updates={"name": "'A'"}, predicate="id = 1")
     for file in (shop / "_change_data").iterdir():
         file.unlink()  # as VACUUM does
@@ -108,7 +108,7 @@ def test_what_is_missing_is_said_to_be_and_the_source_may_begin_again(weft: Weft
     assert {row for row, _, end in history(weft, "item") if end is None} == {("1", "A"), ("2", "b")}
 
 
-def test_a_table_that_tells_nothing_is_refused(weft: Weft, shop: Path, tmp_path: Path) -> None:
+def test_a_table_without_a_change_feed_is_refused(weft: Weft, shop: Path, tmp_path: Path) -> None:
     write_deltalake(tmp_path / "silent", rows((1, "a")))
     with pytest.raises(Refused, match="has no change data feed"):
         weft.add_source("silent", "changes", str(tmp_path / "silent"), ["id"])

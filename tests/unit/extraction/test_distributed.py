@@ -109,7 +109,7 @@ def test_json_lines_and_parquet_load_as_on_the_driver(tmp_path: Path, homes: Hom
         tick(to, FIRST + 9 * DAY)
         found.append([*loads, load(to, table, by=by, timing=replace(TIMES, ts_from="at"))])
     assert found[0] == found[1]
-    counts = [each.told for each in found[0] if isinstance(each.told, Summary)]
+    counts = [each.result for each in found[0] if isinstance(each.result, Summary)]
     assert len(counts) == 2 and all(each.stored and each.quarantined for each in counts) and counts[1].late
 
 
@@ -139,8 +139,8 @@ def test_an_interrupted_load_continues_where_it_stopped(tmp_path: Path, homes: H
         done = load(to, place, by="executors")
     assert 0 == passed[0] < (passed[2] or 0) < (passed[4] or 0)
     assert (done.rows, done.quarantine) == (whole.rows, whole.quarantine)
-    assert isinstance(done.told, Summary) and isinstance(whole.told, Summary)
-    assert done.told.stored + done.told.known >= whole.told.stored
+    assert isinstance(done.result, Summary) and isinstance(whole.result, Summary)
+    assert done.result.stored + done.result.known >= whole.result.stored
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_a_load_that_needs_one_reader_stays_on_the_driver(
     place = put(tmp_path / name, gzip.compress(raw) if name in ("0.csv.gz", "odd.csv") else raw)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "BOUNDS", choosing.NOTHING)
-        told = ingest.ingest_file(homes[1], [place], "t", keys=keys, timing=timing)
-    assert why in told.notes[-1] and told.notes[-1].startswith("This load ran on the driver: ")
-    assert told.stored
+        result = ingest.ingest_file(homes[1], [place], "t", keys=keys, timing=timing)
+    assert why in result.notes[-1] and result.notes[-1].startswith("This load ran on the driver: ")
+    assert result.stored
 
 
 def test_a_file_that_cannot_be_read_makes_no_table(tmp_path: Path, homes: Homes) -> None:
@@ -172,7 +172,7 @@ def test_a_file_that_cannot_be_read_makes_no_table(tmp_path: Path, homes: Homes)
         place = put(tmp_path / name, content)
         found = [load(to, place, by=by) for to, by in zip(homes, ("driver", "executors"), strict=True)]
         assert found[0] == found[1]
-        assert isinstance(found[0].told, str) and not found[0].rows
+        assert isinstance(found[0].result, str) and not found[0].rows
 
 
 @pytest.mark.parametrize("again", [1, 2])
@@ -192,7 +192,7 @@ def test_an_object_that_changes_while_it_is_read_is_refused(tmp_path: Path, home
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "on_executors", tasks)
         done = load(homes[1], str(place), by="executors")
-    assert "changed while it was read" in str(done.told) and not done.rows
+    assert "changed while it was read" in str(done.result) and not done.rows
 
 
 @pytest.mark.parametrize("renews", [True, False])
@@ -215,8 +215,8 @@ def test_a_wave_may_take_longer_than_the_mark_of_a_load_lasts(
     monkeypatch.setattr(home, "_RENEW_SECONDS", 0.02 if renews else 9.0)
     monkeypatch.setattr(distributed, "on_executors", tasks)
     done = load(to, place, by="executors")
-    assert isinstance(done.told, Summary) == renews
-    assert renews or "took it for dead" in str(done.told)
+    assert isinstance(done.result, Summary) == renews
+    assert renews or "took it for dead" in str(done.result)
     assert (len(held) > 3 and held[-1] is not None) == renews
 
 
@@ -235,7 +235,7 @@ def test_ticks_wait_for_files_that_are_loaded_one_after_another(
         return wave(self, *given)
 
     monkeypatch.setattr(distributed.Executors, "_wave", waved)
-    assert isinstance(load(homes[1], *places, by="executors").told, Summary)
+    assert isinstance(load(homes[1], *places, by="executors").result, Summary)
     assert len(free) > 3 and all(free) == (count == 1)
     assert any(free) == (count == 1)
 
@@ -273,8 +273,8 @@ def test_a_file_that_another_reader_has_loaded_is_known(
     places = [put(tmp_path / f"{n}.csv", b"a,b,at\n%d,2,2020-01-01\n" % n + b"1,2,2020-01-01\n" * 90) for n in (1, 2)]
     second = "driver" if first == "executors" else "executors"
     loaded, again = load(homes[0], *places[:count], by=first), load(homes[0], *places[:count], by=second)
-    assert isinstance(loaded.told, Summary) and isinstance(again.told, Summary)
-    assert loaded.told.stored and again.told.already_loaded and again.rows == loaded.rows
+    assert isinstance(loaded.result, Summary) and isinstance(again.result, Summary)
+    assert loaded.result.stored and again.result.already_loaded and again.rows == loaded.rows
 
 
 def test_a_load_goes_to_the_driver_if_executors_cannot_read(
@@ -287,8 +287,8 @@ def test_a_load_goes_to_the_driver_if_executors_cannot_read(
     place = put(tmp_path / "0.csv", dirty_csv(Random(3), 20))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "on_executors", tasks)
-        told = ingest.ingest_file(homes[1], [place], "t")
-    assert "executors cannot read the files: the executors lack pyarrow" in told.notes[-1] and told.stored
+        result = ingest.ingest_file(homes[1], [place], "t")
+    assert "executors cannot read the files: the executors lack pyarrow" in result.notes[-1] and result.stored
     other = InputFile.of(Path(put(tmp_path / "1.csv", dirty_csv(Random(4), 20))))
     object_ = InputFile(Path(place), place, local_store(place))
     choice = distributed.readers(homes[1], [object_, other], [], Timing(), DEFAULT_OPTIONS)[1]

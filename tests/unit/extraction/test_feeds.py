@@ -136,7 +136,7 @@ def test_without_their_times_changes_are_of_the_poll(weft: Weft, tmp_path: Path)
         ('{"op": "d", "before": {}, "source": {"ts_ms": 20}}', "the key columns id are missing"),
     ],
 )
-def test_what_is_no_change_stops_the_feed(weft: Weft, tmp_path: Path, line: str, why: str) -> None:
+def test_an_invalid_change_stops_the_feed(weft: Weft, tmp_path: Path, line: str, why: str) -> None:
     feed = add(tmp_path / "feed.jsonl", ONE, TWO)
     weft.add_source("staff", "changes", str(feed), ["id"])
     weft.poll_source("staff", now=100)
@@ -198,7 +198,7 @@ def test_a_feed_whose_poll_was_killed_goes_on(weft: Weft, tmp_path: Path, point:
 
 
 def states_file(path: Path) -> Path:
-    lines = ["day,id,name", "2026-01-01,1,Ann", "2026-01-01,2,Ben", "2026-01-02,1,Ann", "2026-01-03,2,Ben"]
+    lines = ["day, id, name", "2026-01-01,1,Ann", "2026-01-01,2,Ben", "2026-01-02,1,Ann", "2026-01-03,2,Ben"]
     path.write_text("\n".join([*lines, "2026-01-03,1,Anna"]) + "\n")
     return path
 
@@ -212,8 +212,8 @@ def test_dated_states_are_the_beginning_of_a_history(weft: Weft, tmp_path: Path)
     now.write_text("id,name\n1,Anna\n3,Coy\n")
     weft.add_source("staff", "csv", str(now), ["id"])
     past = states_file(tmp_path / "past.csv")
-    told = weft.load_past("staff", past, "day")
-    assert (told.began, told.ended, told.first, told.last) == (4, 2, day(1), day(3))
+    result = weft.load_past("staff", past, "day")
+    assert (result.began, result.ended, result.first, result.last) == (4, 2, day(1), day(3))
     assert weft.load_past("staff", past, "day").already
     weft.poll_source("staff", now=day(9))
     at = [(1, ["1,Ann", "2,Ben"]), (2, ["1,Ann"]), (3, ["1,Anna", "2,Ben"]), (9, ["1,Anna", "3,Coy"])]

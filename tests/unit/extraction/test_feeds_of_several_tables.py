@@ -39,8 +39,8 @@ def feed(weft: Weft, tmp_path: Path) -> Path:
 
 
 def change(table: str, key: int, time: int, tx: int | None = None, **row: Any) -> str:
-    told = {"op": "U", "table": table, "key": {"id": key}, "row": row, "time": time}
-    return json.dumps(told if tx is None else {**told, "tx": tx})
+    result = {"op": "U", "table": table, "key": {"id": key}, "row": row, "time": time}
+    return json.dumps(result if tx is None else {**result, "tx": tx})
 
 
 def test_sources_of_one_feed_are_polled_together(weft: Weft, feed: Path) -> None:

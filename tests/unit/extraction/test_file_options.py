@@ -55,7 +55,7 @@ RUSSIAN = "id,city\n1,Москва\n2,Санкт-Петербург\n3,Ново�
     ],
 )
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_the_encoding_is_guessed_and_told_where_it_is_not_utf_8(
+def test_an_encoding_other_than_utf_8_is_guessed_and_reported(
     tmp_path: Path, text: str, encoding: str, guess: str | None, form: str
 ) -> None:
     cities = [line.split(",")[1] for line in text.splitlines()[1:]]
@@ -63,9 +63,9 @@ def test_the_encoding_is_guessed_and_told_where_it_is_not_utf_8(
         text = "".join(f'{{"id": {n}, "city": "{city}"}}\n' for n, city in enumerate(cities, 1))
     source = opened(tmp_path / f"x.{form}", text.encode(encoding))
     assert [row["city"] for row in rows(source)] == cities
-    told = [note for note in source.notes if "--encoding" in note]
-    assert bool(told) == (guess is not None)
-    assert guess is None or f"was read as {guess} " in told[0]
+    result = [note for note in source.notes if "--encoding" in note]
+    assert bool(result) == (guess is not None)
+    assert guess is None or f"was read as {guess} " in result[0]
 
 
 def test_one_broken_line_makes_no_other_encoding(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_instants_of_any_form_are_own_times(tmp_path: Path, written: str, form: 
     assert bool(source.notes) == (number and form is None)
 
 
-def test_numbers_of_no_one_unit_are_refused_and_what_does_not_fit_is_rejected(tmp_path: Path) -> None:
+def test_numbers_without_one_unit_are_refused_and_others_are_rejected(tmp_path: Path) -> None:
     assert common_unit(["1700000000", "17"]) is None
     with pytest.raises(Refused, match="'at' is BIGINT, not an instant") as refused:
         opened(tmp_path / "x.csv", "at\n1700000000\n1700000000000\n", ts_from="at")
@@ -222,7 +222,7 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert source.notes[0].endswith("write m['…'], s.a, d[0]")
 
 
-def test_nested_values_of_other_names_and_kinds_are_told_as_they_are_stored(tmp_path: Path) -> None:
+def test_nested_values_of_other_names_and_kinds_are_shown_as_stored(tmp_path: Path) -> None:
     text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
     source = opened(tmp_path / "x.jsonl", text)
     assert (

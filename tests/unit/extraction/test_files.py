@@ -309,7 +309,7 @@ def test_the_dialect_is_found(tmp_path: Path, content: str) -> None:
     assert values(open_file(written(tmp_path / "x.csv", content), None)) == [{"a": 1, "b": "x,y"}]
 
 
-def test_the_format_is_told_by_the_name_or_else_by_the_bytes(tmp_path: Path) -> None:
+def test_the_format_follows_from_the_name_or_else_from_the_bytes(tmp_path: Path) -> None:
     table = pa.table({"a": [1]})
     pq.write_table(table, tmp_path / "parquet")
     written(tmp_path / "csv", "a\n1\n")

@@ -51,8 +51,8 @@ def test_an_instant_in_the_hour_that_comes_twice_is_taken(hour: int) -> None:
 
 @pytest.mark.parametrize("value", [2**53, 2**53 + 1, -(2**53) - 1])
 def test_a_whole_number_that_pandas_made_a_float_is_refused_where_it_may_have_been_another(value: int) -> None:
-    told = refusal(pd.DataFrame({"x": [value, None]}), x="BIGINT")
-    assert (told.where, 'dtype="Int64"' in str(told.hint)) == ("the DataFrame, row 1", True)
+    result = refusal(pd.DataFrame({"x": [value, None]}), x="BIGINT")
+    assert (result.where, 'dtype="Int64"' in str(result.hint)) == ("the DataFrame, row 1", True)
     assert read(pd.DataFrame({"x": pd.array([value, None], dtype="Int64")}), x="BIGINT")[0] == {"x": value}
     assert read(pd.DataFrame({"x": [2**53 - 1, None]}), x="BIGINT")[0] == {"x": 2**53 - 1}
     assert "dtype" not in str(refusal(pd.DataFrame({"x": [0.5, None]}), x="BIGINT").hint)
@@ -95,16 +95,16 @@ def test_rows_without_columns_are_refused() -> None:
 
 
 def test_lines_among_which_is_none_are_refused_by_their_number() -> None:
-    told = refusal(['{"x": 1}', {"x": 2}], x="INT")
-    assert (told.message, told.where) == ("a dict is not a line of JSON", "these lines, line 2")
-    told = refusal(['{"x": "a"}', '{"x": "\ud800"}'], x="STRING")
-    assert (told.where, "not valid text" in told.message) == ("these lines, line 2", True)
+    result = refusal(['{"x": 1}', {"x": 2}], x="INT")
+    assert (result.message, result.where) == ("a dict is not a line of JSON", "these lines, line 2")
+    result = refusal(['{"x": "a"}', '{"x": "\ud800"}'], x="STRING")
+    assert (result.where, "not valid text" in result.message) == ("these lines, line 2", True)
 
 
 def test_a_column_that_arrow_does_not_have_is_refused() -> None:
     for values in (pd.Series([1j]), pd.Series(pd.arrays.SparseArray([1, 0]))):
-        told = refusal(pd.DataFrame({"x": values}), x="INT")
-        assert (told.where, told.message.startswith("x is a column of ")) == ("the DataFrame", True)
+        result = refusal(pd.DataFrame({"x": values}), x="INT")
+        assert (result.where, result.message.startswith("x is a column of ")) == ("the DataFrame", True)
 
 
 def test_a_stream_that_fails_midway_is_refused_with_how_far_it_came() -> None:
@@ -113,11 +113,11 @@ def test_a_stream_that_fails_midway_is_refused_with_how_far_it_came() -> None:
         raise ValueError("the network\nwent away")
 
     stream = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
-    told = refusal(stream, x="INT")
-    assert (told.where, "the network" in told.message) == ("these rows, after row 2", True)
+    result = refusal(stream, x="INT")
+    assert (result.where, "the network" in result.message) == ("these rows, after row 2", True)
 
 
-def test_a_failure_of_what_gives_the_rows_is_not_told_as_a_full_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_source_of_rows_is_not_reported_as_a_full_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     def pieces() -> Iterator[pa.Table]:
         yield pa.table({"x": [1]})
         yield pa.table({"x": [2]})

@@ -85,7 +85,7 @@ def read(rows: Any, columns: Any = KINDS) -> list[dict[str, Any]]:
 
 @settings(max_examples=30)
 @given(st.lists(ROW, min_size=1, max_size=4))
-def test_what_goes_in_by_each_door_is_what_was_given(rows: list[dict[str, Any]]) -> None:
+def test_each_interface_stores_the_given_rows(rows: list[dict[str, Any]]) -> None:
     table = pa.Table.from_pylist(rows, schema=ARROW)
     finite = [{k: None if isinstance(v, float) and math.isinf(v) else v for k, v in row.items()} for row in rows]
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in COLUMNS})
@@ -204,7 +204,7 @@ def test_the_row_that_is_wrong_is_found_wherever_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "reason"),
     [
         ('{"s": "a"}', "a single str is not a sequence of rows"), (b"{}", "a single bytes is not a sequence of rows"),
         (7, "an object of type int does not contain rows"),
@@ -216,8 +216,8 @@ def test_the_row_that_is_wrong_is_found_wherever_it_is() -> None:
         (pd.Series([1], name="i"), "a Series is not a table"),
     ],
 )  # fmt: skip
-def test_what_holds_no_rows_of_the_table_is_refused(rows: Any, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+def test_what_holds_no_rows_of_the_table_is_refused(rows: Any, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
         read(rows)
 
 
@@ -277,7 +277,7 @@ def test_one_wrong_row_at_the_end_stores_nothing(home: Weft, monkeypatch: pytest
     assert (stored(home), home.loads("orders")) == ([], ())
 
 
-def test_a_full_folder_for_temporary_files_is_told(home: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_folder_for_temporary_files_is_reported(home: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -316,7 +316,7 @@ print([name for name in ("polars", "pyspark") if name in sys.modules])  # pyarro
 def test_a_command_loads_no_library_of_tables(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", create=True) as home:
         home.make_table("t", "a INT")
-    told = subprocess.run(
+    reason = subprocess.run(
         [sys.executable, "-c", LOADED, str(tmp_path / "home")], capture_output=True, text=True, check=True
     )
-    assert told.stdout.splitlines()[-1] == "[]"
+    assert reason.stdout.splitlines()[-1] == "[]"

@@ -120,7 +120,7 @@ def test_a_message_whose_id_is_known_is_not_stored_twice(weft: Weft, tmp_path: P
     assert stored(weft) == ["1", "2"]
 
 
-def test_what_cannot_be_read_is_in_quarantine_once(weft: Weft, tmp_path: Path) -> None:
+def test_unreadable_messages_are_in_quarantine_once(weft: Weft, tmp_path: Path) -> None:
     box = tmp_path / "Lists"
     put(box, 1, b"no header at all")
     put(box, 2)

@@ -52,7 +52,7 @@ def slots(shop: Shop) -> list[str]:
     return [name for (name,) in shop.execute("SELECT slot_name FROM pg_replication_slots").fetchall()]
 
 
-def test_what_is_committed_is_recorded_with_its_time(weft: Weft, shop: Shop, postgresql: str) -> None:
+def test_commits_are_recorded_with_their_times(weft: Weft, shop: Shop, postgresql: str) -> None:
     shop.execute("CREATE TABLE staff (id int PRIMARY KEY, name text); INSERT INTO staff VALUES (1, 'Ann'), (2, 'Ben')")
     shop.execute("CREATE TABLE dept (id int PRIMARY KEY, title text)")
     follow(weft, postgresql, "staff", "dept")
@@ -106,9 +106,9 @@ def test_values_are_those_of_a_snapshot(weft: Weft, shop: Shop, postgresql: str)
     weft.poll_source("item", now=LATER)
     shop.execute(f"INSERT INTO item VALUES (2, {values}); INSERT INTO item (id, x) VALUES (3, 'NaN')")
     weft.poll_source("item", now=LATER)
-    told = {row[0]: row[1:] for row in rows(weft, "item")}
-    assert told["1"] == told["2"]
-    assert told["1"][:2] == ("1.50", "2.250") and told["3"][8] == "nan"
+    result = {row[0]: row[1:] for row in rows(weft, "item")}
+    assert result["1"] == result["2"]
+    assert result["1"][:2] == ("1.50", "2.250") and result["3"][8] == "nan"
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -134,9 +134,7 @@ def test_long_values_that_did_not_change_are_kept(weft: Weft, shop: Shop, postgr
     }
 
 
-def test_a_value_that_cannot_be_told_stops_the_feed_and_it_is_said_how_to_go_on(
-    weft: Weft, shop: Shop, postgresql: str
-) -> None:
+def test_an_unknown_value_stops_the_feed_with_a_hint(weft: Weft, shop: Shop, postgresql: str) -> None:
     shop.execute("CREATE TABLE staff (id int PRIMARY KEY, born date); INSERT INTO staff VALUES (1, '2026-01-01')")
     follow(weft, postgresql, "staff")
     weft.poll_source("staff", now=LATER)
@@ -234,7 +232,7 @@ def test_a_poll_that_was_killed_loses_nothing(weft: Weft, shop: Shop, postgresql
     assert verify(weft.catalog) == []
 
 
-def test_what_the_server_cannot_tell_is_refused(weft: Weft, shop: Shop, postgresql: str) -> None:
+def test_changes_that_the_server_cannot_report_are_refused(weft: Weft, shop: Shop, postgresql: str) -> None:
     shop.execute("CREATE TABLE a (id int, name text); CREATE TABLE b (id int PRIMARY KEY, name text)")
     with pytest.raises(Refused, match="the replica identity of"):
         follow(weft, postgresql, "a")

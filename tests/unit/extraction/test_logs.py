@@ -102,7 +102,7 @@ def test_a_load_that_died_goes_on_where_it_was(files: Path, point: str, passed: 
         }
 
 
-def test_what_cannot_be_a_table_changes_nothing(files: Path) -> None:
+def test_an_invalid_table_changes_nothing(files: Path) -> None:
     (files / "s.sig").write_text("P(int) p(int)")
     (files / "1.log").write_text("@1 P (1)")
     with _opened(files) as weft:

@@ -133,7 +133,7 @@ def test_impossible_dates(written: str) -> None:
         (multipart("\ntext", declared="; boundary=other"), "invalid MIME structure"),
     ],
 )
-def test_what_cannot_be_read_says_why(raw: bytes, reason: str) -> None:
+def test_unreadable_records_have_a_reason(raw: bytes, reason: str) -> None:
     found = read(raw)
     assert isinstance(found, str)
     assert reason in found

@@ -105,7 +105,7 @@ def test_sources_are_merged_by_their_order_of_arrival(tmp_path: Path) -> None:
     assert ids(loaded(tmp_path / "b", tmp_path / "a")) == ["b9", "b10", "b11", "a9", "a10", "a11"]
 
 
-def test_what_is_rejected_keeps_its_place_and_its_bytes(tmp_path: Path) -> None:
+def test_rejected_records_keep_their_place_and_bytes(tmp_path: Path) -> None:
     files = articles(3, 1) | {"12": letter(Message_ID=None), "7": b"\0", "13": letter(Message_ID="<z>")}
     spool(tmp_path, files)
     found = loaded(tmp_path, ts_from="date")
@@ -209,7 +209,7 @@ def test_an_archive_cut_short_gives_what_it_holds(tmp_path: Path) -> None:
     assert found[-1] == "!archive" or any(each.startswith("!") for each in found)
 
 
-def test_a_tar_damaged_in_the_middle_tells(tmp_path: Path) -> None:
+def test_a_tar_damaged_in_the_middle_is_reported(tmp_path: Path) -> None:
     files = {f"g/{n}": letter(Message_ID=f"<{n}@x>") for n in range(1, 6)}
     raw = bytearray(packed(files))
     raw[2 * 1024 : 2 * 1024 + 100] = b"?" * 100

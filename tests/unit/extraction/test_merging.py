@@ -87,7 +87,7 @@ def test_patterns_and_folders_name_files_once_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [io.StringIO("a\n1\n"), [{"a": 1}]])
-def test_what_is_no_stream_of_bytes_is_refused(given: object) -> None:
+def test_an_object_other_than_a_stream_of_bytes_is_refused(given: object) -> None:
     with pytest.raises(Refused, match="nor a stream of bytes"), input_files([given], NOWHERE):  # type: ignore[list-item]
         pass
 

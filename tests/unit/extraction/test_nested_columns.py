@@ -120,7 +120,7 @@ def test_values_of_python_become_json_with_all_their_digits() -> None:
         ("ARRAY<TIMESTAMP>", "ARRAY<TIMESTAMP>", False),
     ],
 )
-def test_what_is_sure_of_whole_files(shape: str, found: str, sure: bool) -> None:
+def test_shapes_that_whole_files_determine(shape: str, found: str, sure: bool) -> None:
     assert holds(DataType.parse_nested(shape), DataType.parse_nested(found)) == sure
 
 
@@ -249,10 +249,10 @@ def test_programs_append_nested_values_in_every_form(home: Weft) -> None:
             (pa.table({"tags": [[1.0], ["x"][:0]], "who": [{"n": "1"}, None]}), "row 1"),
             ({"who": "ann"}, "JSON"),
         ]
-        for rows, told in wrong:
+        for rows, result in wrong:
             with pytest.raises(Refused) as refused:
                 home.append("t", rows)
-            assert re.search(told, f"{refused.value} {refused.value.where} {refused.value.hint}")
+            assert re.search(result, f"{refused.value} {refused.value.where} {refused.value.hint}")
         assert home.catalog.tables.named("t").rows == len(forms)
 
 

@@ -46,7 +46,7 @@ def _special(folder: Path, kind: str) -> Path:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "dangling"])
-def test_what_is_no_file_is_refused_without_waiting(weft: Weft, tmp_path: Path, kind: str, load: str) -> None:
+def test_objects_other_than_files_are_refused_without_waiting(weft: Weft, tmp_path: Path, kind: str, load: str) -> None:
     path = _special(tmp_path, kind)
     with pytest.raises(NotFound if kind == "dangling" else ExtractionError) as refused:
         LOADS[load][2](weft, path)
@@ -56,7 +56,7 @@ def test_what_is_no_file_is_refused_without_waiting(weft: Weft, tmp_path: Path, 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("load", LOADS)
-def test_what_a_folder_has_besides_files_is_told_and_not_read(weft: Weft, tmp_path: Path, load: str) -> None:
+def test_other_objects_in_a_folder_are_reported_and_not_read(weft: Weft, tmp_path: Path, load: str) -> None:
     name, text, ingest = LOADS[load]
     folder, outside = tmp_path / "folder", tmp_path / "outside"
     for each in (folder, outside):
@@ -72,8 +72,8 @@ def test_what_a_folder_has_besides_files_is_told_and_not_read(weft: Weft, tmp_pa
         assert done.notes[0].startswith("skipped, because Weft does not follow links and devices in a folder: ")
         assert f"{folder}/below" in done.notes[0] and "and 1 more. To load them, name them" in done.notes[0]
     else:
-        told = {each.position for each in weft.quarantined()}
-        assert told == {"below", "link.csv", "pipe.csv", "socket.csv", "device.csv", "dangling.csv"}
+        result = {each.position for each in weft.quarantined()}
+        assert result == {"below", "link.csv", "pipe.csv", "socket.csv", "device.csv", "dangling.csv"}
 
 
 @pytest.mark.parametrize("load", LOADS)

@@ -33,9 +33,9 @@ def test_a_table_is_tracked_with_its_types(postgresql: str, tmp_path: Path) -> N
         assert weft.poll_source("item", now=150).at is None
         shop.execute('UPDATE shop."Item" SET x = 0.2 WHERE id = 1; DELETE FROM shop."Item" WHERE id = 2')
         assert weft.poll_source("item", now=200).ended == 2
-        told = {(row[0], row[2], row[7], row[8], begin, end) for row, begin, end in history(weft, "item")}
+        message = {(row[0], row[2], row[7], row[8], begin, end) for row, begin, end in history(weft, "item")}
         raw = str(bytes([0, 255]))
-        assert told == {
+        assert message == {
             ("1", "1.50", raw, "0.1", 100, 200),
             ("1", "1.50", raw, "0.2", 200, None),
             ("2", "None", "None", "nan", 100, 200),
@@ -73,7 +73,7 @@ def test_a_history_goes_on_with_columns_of_its_own_types(postgresql: str, tmp_pa
         assert weft.poll_source("room", now=200).at is None
 
 
-def test_what_cannot_be_read_is_told_without_a_secret(tmp_path: Path) -> None:
+def test_unreadable_tables_are_reported_without_a_secret(tmp_path: Path) -> None:
     with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
         for uri in ("postgresql://anna:secret@localhost/shop", "postgresql://localhost/shop?password=secret"):
             with pytest.raises(Refused, match="contains a password") as refused:

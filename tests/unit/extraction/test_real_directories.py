@@ -38,7 +38,7 @@ def directory(data: Path) -> Path:
 
 
 def rows_at(found: pa.Table, instant: int) -> set[tuple[object, ...]]:
-    """The rows of the periods that hold an instant, told from one another as Python's values are."""
+    """The rows of the periods that hold an instant, distinguished as values of Python."""
     at = pa.scalar(instant, INSTANT)
     begun = pc.less_equal(found.column("valid_from"), at)
     here = found.filter(pc.and_(begun, pc.fill_null(pc.greater(found.column("valid_to"), at), True)))

@@ -162,7 +162,7 @@ def test_a_file_that_is_being_loaded_is_refused_before_its_columns_are_added(
     assert seen == [True, True]
 
 
-def test_known_rows_with_other_values_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_rows_with_other_values_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_batches(monkeypatch, 3)
     (tmp_path / "1.csv").write_text("id,at,n,x\n1,2024-01-01,5,a\n2,2024-01-01,,b\n3,2024-01-01,7,\n")
     (tmp_path / "2.csv").write_text(

@@ -1,4 +1,4 @@
-"""The type that is told for JSON text: it reads every value that it was made of, and loses none of it."""
+"""The inferred type of JSON text reads every value of the text without loss."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_random_values_are_held_by_their_type(seed: int) -> None:
         (["[NaN, 1.5]"], "ARRAY<STRING>"),
     ],
 )
-def test_no_type_is_told_that_would_read_another_number(texts: list[str], type: str) -> None:
+def test_no_inferred_type_changes_a_number(texts: list[str], type: str) -> None:
     assert str(of_texts(texts)) == type
 
 

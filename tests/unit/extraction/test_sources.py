@@ -32,7 +32,7 @@ ANN, BEN, COY = "1,Ann,Dev", "2,Ben,", "3,Coy,Dev"
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
-    """A replay home, whose clock each poll is told."""
+    """Return a replay home. Each poll sets its clock."""
     with Weft.open(tmp_path / "home", clock="replay", create=True) as opened:
         yield opened
 
@@ -79,7 +79,7 @@ def test_a_poll_is_one_transaction_at_one_instant(weft: Weft, file: Path) -> Non
     assert verify(weft.catalog) == []
 
 
-def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
+def test_an_equal_row_is_no_change(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
     weft.poll_source("staff", now=100)
     assert weft.poll_source("staff", now=150).at is None
@@ -101,7 +101,7 @@ def test_what_has_not_changed_is_no_change(weft: Weft, file: Path) -> None:
         ([], "is empty, but had 2 rows"),
     ],
 )
-def test_what_cannot_be_right_changes_nothing(weft: Weft, file: Path, lines: list[str], why: str) -> None:
+def test_an_implausible_poll_changes_nothing(weft: Weft, file: Path, lines: list[str], why: str) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
     weft.poll_source("staff", now=100)
     before = weft.catalog.tables.named("staff")
@@ -153,7 +153,7 @@ def test_that_another_poll_was_quicker_is_no_trouble_of_the_source(weft: Weft, f
     assert history(weft) == {(row(ANN), 50, None), (row(BEN), 50, None)}
 
 
-def test_what_is_asked_for_is_taken(weft: Weft, file: Path) -> None:
+def test_evolve_and_allow_empty_accept_a_poll(weft: Weft, file: Path) -> None:
     weft.add_source("staff", "csv", str(file), ["id"])
     weft.poll_source("staff", now=100)
     write(file, f"{HEAD},pay", f"{ANN},", f"{BEN},7")
@@ -308,7 +308,7 @@ def test_a_change_may_be_dated_by_its_file(weft: Weft, file: Path) -> None:
     assert (late.at, late.late) == (5_001, True)
 
 
-def test_what_cannot_be_a_source_is_refused(weft: Weft, file: Path, tmp_path: Path) -> None:
+def test_an_invalid_source_is_refused(weft: Weft, file: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="needs a key"):
         weft.add_source("staff", "csv", str(file), [])
     with pytest.raises(Refused, match="no column 'nr'"):

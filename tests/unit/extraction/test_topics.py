@@ -47,7 +47,7 @@ def test_each_partition_is_in_its_own_order_and_they_go_by_the_source_time() -> 
     assert places(in_order(given)) == [(1, 4), (1, 5), (0, 1), (0, 2), (1, 6)]
 
 
-def test_what_cannot_be_read_stays_in_its_place() -> None:
+def test_unreadable_records_keep_their_place() -> None:
     given = records((0, 1, change(20)), (0, 2, "no change"), (0, 3, change(30)), (1, 1, change(25)))
     assert places(in_order(given)) == [(0, 1), (0, 2), (1, 1), (0, 3)]
 
@@ -86,7 +86,7 @@ def test_a_new_partition_begins_at_its_earliest_record() -> None:
         ({"topic_id": "T", "offsets": {"3": 0}}, "the topic was deleted and created again"),
     ],
 )
-def test_what_was_lost_is_refused_with_what_to_do(seen: dict[str, Any], why: str) -> None:
+def test_lost_records_are_refused_with_a_hint(seen: dict[str, Any], why: str) -> None:
     with pytest.raises(Refused, match=why) as refusal:
         begin_of(seen, EXTENT, URI, "staff")
     assert refusal.value.hint is not None and "weft source add" in refusal.value.hint

@@ -271,11 +271,11 @@ def check(weft: Weft, watched: Watched, states: States, now: int) -> int:
     """Compares all periods of each view with what Python makes of the states so far; how many there are."""
     periods = 0
     for name, (_, expected) in watched.views.items():
-        told: Held = defaultdict(list)
+        result: Held = defaultdict(list)
         for each in weft.history(name).stretches:
-            told[each.values].append((each.begin, each.end))
+            result[each.values].append((each.begin, each.end))
         wanted = expected([each for each in states if each[0] <= now], now)
-        assert {row: sorted(each) for row, each in told.items()} == dict(wanted), (name, now)
+        assert {row: sorted(each) for row, each in result.items()} == dict(wanted), (name, now)
         periods += sum(map(len, wanted.values()))
     return periods
 

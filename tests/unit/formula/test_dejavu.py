@@ -89,7 +89,7 @@ def test_columns_are_numbers_where_they_are_compared() -> None:
         ),
     ],
 )
-def test_what_is_not_taken_is_refused_with_its_place(text: str, message: str) -> None:
+def test_unsupported_constructs_are_refused_with_their_place(text: str, message: str) -> None:
     with pytest.raises(FormulaError) as refusal:
         properties(text)
     assert message in refusal.value.message
@@ -210,5 +210,5 @@ def test_random_formulas_over_all_values_mean_what_they_say(
         (found,) = properties(f"prop p : {text}").properties
     except FormulaError:
         return
-    told = [answered.point.number for answered in monitor(found.violated, (), points()) if answered.rows]
-    assert told == [tp for tp in range(len(LOG)) if not meaning(tp, {})], text
+    result = [answered.point.number for answered in monitor(found.violated, (), points()) if answered.rows]
+    assert result == [tp for tp in range(len(LOG)) if not meaning(tp, {})], text

@@ -33,7 +33,7 @@ def test_a_signature_has_types_and_names() -> None:
         ("event P {x: int}", "records"),
     ],
 )
-def test_what_is_no_signature_is_refused(text: str, message: str) -> None:
+def test_an_invalid_signature_is_refused(text: str, message: str) -> None:
     with pytest.raises(FormulaError) as refusal:
         signature(text)
     assert message in refusal.value.message
@@ -70,7 +70,7 @@ def test_every_form_of_a_log_is_read_whatever_the_chunks(chunk: int, monkeypatch
         ("> print", "is not ended by '<'", 1),
     ],
 )
-def test_what_is_no_log_is_refused_with_its_line(text: str, message: str, line: int) -> None:
+def test_an_invalid_log_is_refused_with_its_line(text: str, message: str, line: int) -> None:
     with pytest.raises(FormulaError) as refusal:
         list(time_points(io.StringIO(text), KNOWN))
     assert message in refusal.value.message
@@ -114,7 +114,7 @@ def test_events_of_dejavu_are_time_points() -> None:
         (["go,1", "2"], True, "the line has a time but no event"),
     ],
 )
-def test_what_is_no_event_is_refused(lines: list[str], timed: bool, message: str) -> None:
+def test_an_invalid_event_is_refused(lines: list[str], timed: bool, message: str) -> None:
     known = {"open": (STRING,), "bid": (STRING, BIGINT), "go": ()}
     with pytest.raises(FormulaError) as refusal:
         list(events(lines, known, timed=timed))

@@ -93,7 +93,7 @@ def test_operators_bind_as_in_monpoly(text: str, expected: algebra.Formula) -> N
         ("P(x) AND x < " + "-" * 5_000 + "1", "nested more than"),
     ],
 )
-def test_what_is_not_taken_is_refused_with_its_place(text: str, message: str) -> None:
+def test_unsupported_constructs_are_refused_with_their_place(text: str, message: str) -> None:
     with pytest.raises(FormulaError) as refusal:
         tree(text)
     assert message in refusal.value.message
@@ -164,7 +164,7 @@ def test_columns_are_in_monpolys_order() -> None:
         ("R(x, y) SINCE P(x)", "R(x,y) SINCE P(x)"),
     ],
 )
-def test_what_has_infinitely_many_answers_is_refused_with_the_part_at_fault(text: str, part: str) -> None:
+def test_a_formula_with_infinitely_many_answers_is_refused_with_the_part(text: str, part: str) -> None:
     with pytest.raises(FormulaError) as refusal:
         reading(text, KNOWN)
     assert refusal.value.excerpt == f"    {part}"
@@ -309,7 +309,7 @@ def compound(
 
 @given(formulas())
 @settings(max_examples=300, deadline=None)
-def test_what_is_written_reads_back(formula: algebra.Formula) -> None:
+def test_written_texts_are_read_back(formula: algebra.Formula) -> None:
     typed = And(formula, Atom("S", tuple(Variable(name, BIGINT) for name in ("x", "y", "z"))))
     assert tree(written(typed), extended=True) == typed
 

@@ -52,7 +52,7 @@ def test_two_states_of_the_same_size() -> None:
         assert counts(SAME_SIZE, log, "set") == [int(at > 0) for at in range(len(each))]
 
 
-def test_time_points_of_one_time_are_told_apart() -> None:
+def test_time_points_of_one_time_are_distinguished() -> None:
     log = "@1 P(1) @1 Q(1) @9 Q(1)"
     later = "EXISTS TIME t. P(x) AT t AND Q(x) AT NOW AND t < NOW"
     assert asked(later, log, "set") == [{}, {(1,): 1}, {(1,): 1}]
@@ -83,13 +83,13 @@ def test_a_time_point_that_nothing_is_said_of_counts_each_time() -> None:
         "n <- CNT t; x (P(x) AT t AND t < NOW)",
     ],
 )
-def test_what_is_written_reads_back(text: str) -> None:
+def test_written_texts_are_read_back(text: str) -> None:
     read = two_sorted(text, KNOWN).formula
     assert two_sorted(two_sorted_text(read), KNOWN).formula == read
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "where"),
+    ("text", "result", "where"),
     [
         ("P(x)", "AT and a time point", "line 1, column 5"),
         ("P(x) AT t", "the time point t is free", "line 1, column 9"),
@@ -109,10 +109,10 @@ def test_what_is_written_reads_back(text: str) -> None:
         ("EXISTS NOW. P(1) AT NOW", "a variable is expected here", "line 1, column 8"),
     ],
 )
-def test_refusals_show_the_place(text: str, told: str, where: str) -> None:
+def test_refusals_show_the_place(text: str, result: str, where: str) -> None:
     with pytest.raises(FormulaError) as refused:
         two_sorted(text, KNOWN)
-    assert told in refused.value.message
+    assert result in refused.value.message
     assert refused.value.where == where
 
 
@@ -125,7 +125,7 @@ def test_refusals_show_the_place(text: str, told: str, where: str) -> None:
     ],
 )
 @pytest.mark.parametrize("duplicates", [False, True])
-def test_what_has_no_finite_answers_is_refused(text: str, part: str, *, duplicates: bool) -> None:
+def test_a_formula_without_finite_answers_is_refused(text: str, part: str, *, duplicates: bool) -> None:
     read = two_sorted(text, KNOWN)
     with pytest.raises(FormulaError) as refused:
         over_history(read.formula, counts=duplicates)

@@ -113,12 +113,12 @@ def test_warnings() -> None:
     assert "Require a minimum age" in warnings("unreplied")[0]
 
 
-def test_what_from_now_on_costs_is_told_in_the_names_of_the_text() -> None:
+def test_the_cost_of_from_now_is_shown_in_the_names_of_the_text() -> None:
     pairs = "SELECT UPPER(b.sender) AS s FROM msgs AS b, msgs c WHERE b.subject = c.subject"
     for text in ("SELECT UPPER(sender) AS s FROM msgs WHERE newsgroup = 'a'", pairs):
         found = explain(plan(text, TABLES, from_now=True))
-        (told,) = [note.text for note in found.notes if note.level == "warning"]
-        assert "--from now" in told and "reads all of msgs" in told and "_before" not in told
+        (result,) = [note.text for note in found.notes if note.level == "warning"]
+        assert "--from now" in result and "reads all of msgs" in result and "_before" not in result
 
 
 def test_from_now_on_looks_answers_of_columns_up() -> None:

@@ -92,7 +92,7 @@ def test_another_format_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "query": 3, "from_now": false}'])
-def test_what_is_no_plan_is_not_read(body: str) -> None:
+def test_an_invalid_plan_is_not_read(body: str) -> None:
     with pytest.raises(PlanMismatch, match="the stored plan abc cannot be read"):
         restored_plan(body, "abc", TABLES.values())
 

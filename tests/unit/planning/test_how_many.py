@@ -8,7 +8,7 @@ from weft.planning.how_many import TableExtent, why_no_answer
 APRIL, MAY = parse_instant("1993-04-05"), parse_instant("1993-05-16")
 
 
-def test_no_answer_is_explained_by_what_was_loaded() -> None:
+def test_no_answer_is_explained_by_the_loaded_rows() -> None:
     held = {"msgs": TableExtent(2, APRIL, MAY), "empty": TableExtent(0)}
     assert why_no_answer(held, APRIL) == (
         "No row was loaded for the time before 1993-04-05 00:00:00 UTC: empty has 0 rows; msgs has rows from "

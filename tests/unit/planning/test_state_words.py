@@ -23,12 +23,12 @@ DAY = "SELECT newsgroup, COUNT(*) AS n FROM msgs WHERE ts > NOW() - INTERVAL 1 D
 EXTENTS = {"msgs": TableExtent(1_000, 0, 864_000_000_000)}
 
 
-def told(text: str) -> Explanation:
+def explained(text: str) -> Explanation:
     return explain(plan(text, TABLES))
 
 
 def notes(text: str, level: str = "note") -> list[str]:
-    return [note.text for note in told(text).notes if note.level == level]
+    return [note.text for note in explained(text).notes if note.level == level]
 
 
 def test_a_state_has_the_names_of_the_text_and_equal_states_have_one_name() -> None:
@@ -121,7 +121,7 @@ def test_the_number_of_answers_follows_the_rows_that_change_a_group(text: str, e
     assert counted is not None and counted.startswith(f"Answers so far: {expected}")
 
 
-def test_a_query_with_values_shows_how_to_be_told_once() -> None:
+def test_a_query_with_values_shows_how_to_get_one_answer() -> None:
     (values,) = [text for text in notes(f"{COUNTS} HAVING COUNT(*) > 3") if "some instant" in text]
     assert values.endswith("leave the value out: SELECT m.newsgroup … HAVING COUNT(*) > 3")
     once = "SELECT newsgroup FROM msgs GROUP BY newsgroup HAVING COUNT(*) > 3"
@@ -135,9 +135,9 @@ def test_a_query_with_values_shows_how_to_be_told_once() -> None:
     assert any(text.endswith(f"add {advice}") for text in notes(windows))
     sliding = windows.replace("'10 minutes'", "'10 minutes', '5 minutes'")
     for each in (windows, sliding):
-        assert any(note.line.endswith(f"For final values: {advice}") for note in told(each).notes)
-        assert told(f"{each} {advice}").time_driven
-    final = told(f"{windows} {advice}")  # the advice stands, and is not repeated
+        assert any(note.line.endswith(f"For final values: {advice}") for note in explained(each).notes)
+        assert explained(f"{each} {advice}").time_driven
+    final = explained(f"{windows} {advice}")  # the advice stands, and is not repeated
     assert final.time_driven and not any("final values" in note.text for note in final.notes)
 
 
@@ -150,8 +150,8 @@ def test_a_tick_that_reads_a_whole_table_for_an_aggregate_is_warned_of() -> None
 
 
 def test_the_engine_of_a_state_follows_from_the_sizes_of_its_tables() -> None:
-    found = told("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY DATE_TRUNC('DAY', ts)")
-    again = told("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY newsgroup")
+    found = explained("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY DATE_TRUNC('DAY', ts)")
+    again = explained("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY newsgroup")
 
     def engines(text: Explanation, rows: dict[str, int]) -> list[tuple[str | None, bool]]:
         sized = text.sized(rows)
@@ -172,7 +172,7 @@ def test_the_engine_of_a_state_follows_from_the_sizes_of_its_tables() -> None:
 
 def test_states_inside_states_come_first() -> None:
     text = "SELECT MAX(n) AS most FROM (SELECT newsgroup, COUNT(DISTINCT sender) AS n FROM msgs GROUP BY newsgroup) g"
-    found = told(text)
+    found = explained(text)
     assert [each.rows for each in found.states] == [
         "groups of msgs (GROUP BY msgs.newsgroup)",
         "groups of msgs (GROUP BY msgs.newsgroup)",
@@ -188,7 +188,7 @@ def test_states_inside_states_come_first() -> None:
 @pytest.mark.parametrize("text", [COUNTS, DAY, "SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY newsgroup"])
 def test_every_view_of_a_step_is_defined_before_it(text: str) -> None:
     defined = {*TABLES, "before_"}
-    (state,) = told(text).states
+    (state,) = explained(text).states
     for step in state.steps:
         read = set(re.findall(r"(?<!DISTINCT )(?:FROM|JOIN) (\w+)", step.sql))
         assert read <= defined | set(re.findall(r"(\w+) AS MATERIALIZED", step.sql)), step.sql
@@ -197,7 +197,7 @@ def test_every_view_of_a_step_is_defined_before_it(text: str) -> None:
 
 
 def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
-    found = told(DAY.replace("1 DAY", "1 MONTH"))
+    found = explained(DAY.replace("1 DAY", "1 MONTH"))
     assert found.time_driven and found.states
     assert found.summary.inside == (
         "COUNT(*) is over rows with msgs.ts > NOW() - INTERVAL 1 MONTH",
@@ -208,11 +208,11 @@ def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
 
 
 def test_a_condition_and_its_negation_turn_together() -> None:
-    found = told("SELECT COUNT(*) FILTER (WHERE ts <= NOW() - INTERVAL 1 YEAR) AS n FROM msgs")
+    found = explained("SELECT COUNT(*) FILTER (WHERE ts <= NOW() - INTERVAL 1 YEAR) AS n FROM msgs")
     assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 YEAR turns",)
 
 
-def test_what_is_asked_once_has_the_states_at_the_instant() -> None:
+def test_a_query_that_is_tried_has_the_states_at_the_instant() -> None:
     found = asked_once(plan(COUNTS, TABLES))
     (state,) = found.states
     assert state.how == "all groups, from the tables" and state.views == (state.name,)

@@ -16,12 +16,12 @@ DAY = 86_400_000_000
 BLOCKED = "NOT EXISTS (SELECT 1 FROM msgs r WHERE r.inreplyto = m.msgid)"
 
 
-def told(text: str, *, from_now: bool = False) -> CauseSummary:
+def summarized(text: str, *, from_now: bool = False) -> CauseSummary:
     return summary(plan(text, TABLES, from_now=from_now))
 
 
-def test_rows_that_arrive_are_one_clause_and_conditions_are_told_as_they_were_written() -> None:
-    found = told(
+def test_rows_that_arrive_are_one_clause_and_conditions_are_shown_as_written() -> None:
+    found = summarized(
         "SELECT m.msgid FROM msgs m JOIN users u ON u.name = m.sender WHERE u.age > 1.5 AND EXISTS "
         "(SELECT 1 FROM reminders m WHERE m.text = 'TIMESTAMP `x`')"
     )
@@ -35,7 +35,7 @@ def test_rows_that_arrive_are_one_clause_and_conditions_are_told_as_they_were_wr
 
 
 def test_what_drives_is_not_repeated_as_a_condition() -> None:
-    found = told(f"SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS AND {BLOCKED}")
+    found = summarized(f"SELECT m.msgid FROM msgs m WHERE m.ts < NOW() - INTERVAL 2 DAYS AND {BLOCKED}")
     assert found.lines == (
         "An answer appears when more than 2 days have passed since m.ts",
         "if at that instant there is no row of msgs (as r) with r.inreplyto = m.msgid",
@@ -44,8 +44,8 @@ def test_what_drives_is_not_repeated_as_a_condition() -> None:
     assert found.bounded_by == ("msgs",)
 
 
-def test_time_beside_what_arrives_is_told_with_its_condition() -> None:
-    found = told("SELECT id FROM reminders WHERE whenToRemind <= NOW() AND NOW() < whenToRemind + INTERVAL 1 DAY")
+def test_time_beside_arriving_rows_is_shown_with_its_condition() -> None:
+    found = summarized("SELECT id FROM reminders WHERE whenToRemind <= NOW() AND NOW() < whenToRemind + INTERVAL 1 DAY")
     assert found.lines == (
         "An answer appears when",
         "  a row of reminders arrives, or",
@@ -65,9 +65,9 @@ def test_time_beside_what_arrives_is_told_with_its_condition() -> None:
     ],
 )
 def test_time_alone_does_nothing_where_a_row_has_to_arrive_at_that_instant(text: str) -> None:
-    found = told(text)
+    found = summarized(text)
     assert found.time == () and found.lines[-1] == "Time alone makes no answer appear: rows must arrive."
-    assert told(text.replace("NOW() > e", "NOW() > INTERVAL 1 DAY + e").replace("ts <= NOW", "date <= NOW")).time
+    assert summarized(text.replace("NOW() > e", "NOW() > INTERVAL 1 DAY + e").replace("ts <= NOW", "date <= NOW")).time
 
 
 def test_time_may_make_rows_of_other_answers_appear() -> None:
@@ -79,8 +79,8 @@ def test_time_may_make_rows_of_other_answers_appear() -> None:
     )
 
 
-def test_what_ends_and_what_is_nested_is_told_apart() -> None:
-    found = told(
+def test_ends_and_nested_parts_are_distinguished() -> None:
+    found = summarized(
         "SELECT u.name FROM users u WHERE NOT EXISTS (SELECT 1 FROM staff s WHERE s.name = u.name AND NOT EXISTS "
         "(SELECT 1 FROM msgs r WHERE r.sender = s.name))"
     )
@@ -98,18 +98,18 @@ def test_what_ends_and_what_is_nested_is_told_apart() -> None:
 
 def test_of_two_selects_the_conditions_of_both_are_shown_and_of_more_none() -> None:
     two = "SELECT name FROM users WHERE active UNION SELECT sender FROM msgs WHERE subject = 'x'"
-    assert told(two).holding == ("users.active, or msgs.subject = 'x'",)
+    assert summarized(two).holding == ("users.active, or msgs.subject = 'x'",)
     more = f"{two} UNION SELECT msgid FROM msgs WHERE sender = 'a'"
-    assert told(more).holding == ("the conditions of one of its SELECTs hold",)
+    assert summarized(more).holding == ("the conditions of one of its SELECTs hold",)
     partner = "r.inreplyto = m.msgid"
-    join = told(f"SELECT m.msgid, r.sender FROM msgs m LEFT JOIN msgs r ON {partner}")
+    join = summarized(f"SELECT m.msgid, r.sender FROM msgs m LEFT JOIN msgs r ON {partner}")
     assert join.holding == (f"{partner}, or there is no row of msgs (as r) with {partner}",)
-    assert told(two).bounded_by == ("users", "msgs")
-    assert told("SELECT name FROM users UNION SELECT sender FROM msgs").holding == ()
+    assert summarized(two).bounded_by == ("users", "msgs")
+    assert summarized("SELECT name FROM users UNION SELECT sender FROM msgs").holding == ()
 
 
 def test_constant_rows_and_queries_that_never_answer() -> None:
-    assert told("SELECT * FROM (VALUES (1)) AS v(k)").lines == (
+    assert summarized("SELECT * FROM (VALUES (1)) AS v(k)").lines == (
         "An answer appears when time begins, with the first tick: constant rows hold from then on",
         "Time alone makes no answer appear later.",
     )
@@ -123,8 +123,8 @@ def test_constant_rows_and_queries_that_never_answer() -> None:
     assert how_many(never.summary, {"msgs": TableExtent(5)}) is None
 
 
-def test_from_now_on_what_was_an_answer_is_none() -> None:
-    found = told("SELECT sender FROM msgs WHERE newsgroup = 'a'", from_now=True)
+def test_from_now_on_earlier_answers_are_omitted() -> None:
+    found = summarized("SELECT sender FROM msgs WHERE newsgroup = 'a'", from_now=True)
     assert found.holding == ("msgs.newsgroup = 'a'", "it was no answer just before")
 
 
@@ -161,29 +161,29 @@ def test_from_now_on_what_was_an_answer_is_none() -> None:
 )
 def test_how_many_there_may_be(text: str, said: str | None) -> None:
     sizes = {"msgs": TableExtent(800, 0, 40 * DAY), "users": TableExtent(0), "staff": TableExtent(1, 7, 7)}
-    assert how_many(told(text), sizes) == said
+    assert how_many(summarized(text), sizes) == said
 
 
 def test_from_now_on_the_past_is_not_counted() -> None:
-    found = told("SELECT sender FROM msgs", from_now=True)
+    found = summarized("SELECT sender FROM msgs", from_now=True)
     assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
         "Answers: at most one for each row of msgs; rows now: 2."
     )
 
 
 def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
-    found = told("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
+    found = summarized("SELECT sender FROM msgs UNION SELECT msgid FROM msgs", from_now=True)
     assert how_many(found, {"msgs": TableExtent(2, 0, 1)}, from_now=True) == (
         "Answers: at most two for each row of msgs; rows now: 2."
     )
-    assert how_many(told("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
+    assert how_many(summarized("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
         "Answers so far: `weft try` counts them, `weft backtest` dates them (staff: 3 recorded changes)."
     )
 
 
 def test_long_texts_are_cut_and_many_clauses_counted() -> None:
     many = " OR ".join(f"NOW() > ts + INTERVAL {n} DAYS AND LENGTH(subject) = {n}" for n in range(1, 9))
-    lines = told(f"SELECT msgid FROM msgs WHERE {many}").lines
+    lines = summarized(f"SELECT msgid FROM msgs WHERE {many}").lines
     assert "  one of 6 other things happens" in lines and lines[4].endswith(" …")
     assert max(map(len, lines)) <= WIDTH
 
@@ -198,10 +198,10 @@ def test_a_row_that_later_rows_cannot_block_is_no_cause_to_warn() -> None:
 
 def test_what_the_order_of_time_excludes_drives_nothing() -> None:
     asked = "SELECT o.msgid FROM msgs e JOIN msgs o ON o.sender = e.sender WHERE o.ts > e.ts + INTERVAL 90 DAYS"
-    assert told(asked).when == ("a row of msgs (as o) arrives",)
-    assert len(told(asked.replace("+", "-")).when[0].split(" or ")) == 2
+    assert summarized(asked).when == ("a row of msgs (as o) arrives",)
+    assert len(summarized(asked.replace("+", "-")).when[0].split(" or ")) == 2
 
 
-def test_a_day_is_told_as_the_column_that_it_is() -> None:
-    found = told("SELECT name FROM users WHERE NOW() >= born + INTERVAL 1 DAY")
+def test_a_day_is_shown_as_its_column() -> None:
+    found = summarized("SELECT name FROM users WHERE NOW() >= born + INTERVAL 1 DAY")
     assert found.when[1] == "1 day after users.born has passed" and found.holding == ("NOW() >= users.born + 1 day",)

@@ -14,7 +14,7 @@ P = TableSchema(1, "p", (Column(1, "x", BIGINT), Column(2, "ts", TIMESTAMP)))
 
 
 @pytest.mark.parametrize("text", ["ONCE[1m,2m] p(x)", "ONCE[0,2m] p(x)", "ONCE p(x)"])
-def test_what_is_kept_of_a_synopsis_reads_back_as_it(text: str) -> None:
+def test_a_stored_synopsis_is_read_back(text: str) -> None:
     plan = formula_synopsis(text, "monpoly", {"p": P})
     found = restored_synopsis(plan.body, plan.signature, [P])
     assert found.stored == plan.stored

@@ -19,7 +19,7 @@ def explained(text: str) -> SynopsisExplanation:
     return explain_synopsis(formula_synopsis(text, "monpoly", TABLES))
 
 
-def test_the_triple_is_told_of_the_relations_that_are_shown() -> None:
+def test_the_triple_covers_the_relations_that_are_shown() -> None:
     found = explained("publish(d) AND NOT (ONCE[0,7d] approve(d)) AND NOT (PREVIOUS[0,5] revoke(d))")
     assert found.gamma == ("(publish(d) AND (NOT R1_now(d))) AND (NOT R2(d))",)
     assert found.delta == (
@@ -35,7 +35,7 @@ def test_the_text_has_all_three() -> None:
     assert "Γ: the answers at a state\n  publish(d) AND R1_now(d)" in text
 
 
-def test_without_a_past_nothing_is_stored_and_no_triple_told() -> None:
+def test_without_a_past_nothing_is_stored_and_no_triple_is_shown() -> None:
     text = "\n".join(as_text(explained("publish(d)")))
     assert "Nothing is stored between ticks." in text
     assert "Γ" not in text

@@ -129,12 +129,12 @@ def test_now_over_the_kept_periods_of_groups(tables: dict[str, TableSchema]) -> 
 
 
 def test_explain_says_what_time_does(tables: dict[str, TableSchema]) -> None:
-    told = "\n".join(explain(standing_plan("SELECT id FROM due", tables)).brief)
-    assert "Time alone makes answers appear, too: NOW passes s.due" in told
-    assert "the view due is evaluated at every instant; `weft try` evaluates the view at one instant" in told
+    result = "\n".join(explain(standing_plan("SELECT id FROM due", tables)).brief)
+    assert "Time alone makes answers appear, too: NOW passes s.due" in result
+    assert "the view due is evaluated at every instant; `weft try` evaluates the view at one instant" in result
 
 
-def test_what_is_asked_once_reads_the_kept_periods(tables: dict[str, TableSchema]) -> None:
+def test_a_query_that_is_tried_reads_the_stored_periods(tables: dict[str, TableSchema]) -> None:
     assert [table.name for table in plan("SELECT id FROM due", tables).tables] == ["due"]
 
 
@@ -148,14 +148,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_standing_query_has_is_refused(tables: dict[str, TableSchema], name: str) -> None:
+def test_constructs_that_no_standing_query_has_are_refused(tables: dict[str, TableSchema], name: str) -> None:
     with pytest.raises(SqlError) as refused:
         standing_plan(f"SELECT * FROM {name}", tables)
     reason, hint = REFUSED[name]
     assert reason in refused.value.message and hint in (refused.value.hint or "")
 
 
-def test_each_reason_is_told_once_of_the_view_that_has_it() -> None:
+def test_each_reason_is_reported_once_for_its_view() -> None:
     known = with_view(TABLES, "both", VIEWS["both"])
     known = with_view(known, "over", "SELECT id FROM both WHERE NOW() >= TIMESTAMP '2000-01-01 00:00:00'")
     with pytest.raises(SqlError) as refused:
@@ -163,11 +163,11 @@ def test_each_reason_is_told_once_of_the_view_that_has_it() -> None:
     assert refused.value.message.count("on both sides") == 1 and "both, read by over: in " in refused.value.message
 
 
-def test_all_reasons_are_told_at_once(tables: dict[str, TableSchema]) -> None:
+def test_all_reasons_are_reported_at_once(tables: dict[str, TableSchema]) -> None:
     with pytest.raises(SqlError) as refused:
         standing_plan("SELECT w.n FROM week w, over_ended e, plain p", tables)
-    told = refused.value.message
-    assert "the views week: " in told and "; ended, read by over_ended: " in told and "plain" not in told
+    result = refused.value.message
+    assert "the views week: " in result and "; ended, read by over_ended: " in result and "plain" not in result
 
 
 def test_groups_are_evaluated_at_every_instant(tables: dict[str, TableSchema]) -> None:

@@ -28,9 +28,9 @@ FIGURE_3 = (
 )
 
 
-def test_the_maintenance_of_figure_3_is_told_in_lines() -> None:
-    told = explained_view(bound_view(FIGURE_3, TABLES))
-    events = {each.event: each.lines for each in told.events}
+def test_the_maintenance_of_figure_3_is_explained_in_lines() -> None:
+    result = explained_view(bound_view(FIGURE_3, TABLES))
+    events = {each.event: each.lines for each in result.events}
     assert set(events) == {
         "deleted from employees",
         "inserted into employees",
@@ -45,10 +45,10 @@ def test_the_maintenance_of_figure_3_is_told_in_lines() -> None:
     assert "ΔV = ∅" in events["time passes, from :refreshed to NOW()"], "the paper's 4.3.3: time only takes rows away"
 
 
-def test_a_name_is_told_before_it_is_used_and_only_once() -> None:
-    told = explained_view(bound_view(FIGURE_3, TABLES))
+def test_a_name_is_defined_once_before_its_use() -> None:
+    result = explained_view(bound_view(FIGURE_3, TABLES))
     known: set[str] = {"V"}
-    for line in (*told.view, *(line for each in told.events for line in each.lines)):
+    for line in (*result.view, *(line for each in result.events for line in each.lines)):
         if line.startswith(("dropped", "reads")):
             continue
         defined = re.match(r"([EGDp]\d+) (?:=|is) ", line)

@@ -159,7 +159,7 @@ def test_the_options_of_the_environment_have_an_archive_of_their_own(
     assert class_archive(java, jars, OPTIONS) != without
 
 
-def test_what_is_written_is_not_yet_the_archive(java: Java, jars: tuple[Path, ...]) -> None:
+def test_a_draft_is_not_yet_the_archive(java: Java, jars: tuple[Path, ...]) -> None:
     archive = class_archive(java, jars, OPTIONS)
     with recording():
         assert archive_options(archive, "1g") == (f"-XX:ArchiveClassesAtExit={archive.draft}",)
@@ -181,9 +181,9 @@ def test_what_failed_once_is_not_tried_again_unasked(java: Java, jars: tuple[Pat
 def test_a_process_of_its_own_makes_it(
     tmp_path: Path, java: Java, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, program = tmp_path / "told", tmp_path / "python"
+    result, program = tmp_path / "arguments", tmp_path / "python"
     program.write_text(
-        f'#!/bin/sh\necho "$* $(nice) ${{WEFT_FAILPOINT-none}}" > {told}.draft; mv {told}.draft {told}\n'
+        f'#!/bin/sh\necho "$* $(nice) ${{WEFT_FAILPOINT-none}}" > {result}.draft; mv {result}.draft {result}\n'
     )
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
@@ -191,10 +191,10 @@ def test_a_process_of_its_own_makes_it(
     archive_options(class_archive(java, jars, OPTIONS), "1g")  # missed
     assert make_in_background()
     until = time.monotonic() + 30
-    while not told.exists():
+    while not result.exists():
         assert time.monotonic() < until
         time.sleep(0.01)
-    assert told.read_text() == "-m weft prepare 19 none\n"
+    assert result.read_text() == "-m weft prepare 19 none\n"
 
 
 def test_nothing_is_made_unasked_where_no_jvm_missed_it() -> None:
@@ -208,7 +208,7 @@ def test_only_one_makes_it(tmp_path: Path) -> None:
         assert third
 
 
-def test_what_was_left_behind_and_what_nobody_uses_is_removed(java: Java, jars: tuple[Path, ...]) -> None:
+def test_leftover_and_unused_files_are_removed(java: Java, jars: tuple[Path, ...]) -> None:
     archive = _made(class_archive(java, jars, OPTIONS))
     folder = archive.file.parent
     unused = _made(ClassArchive(folder / "spark-unused.jsa", folder / "spark-unused.java"))

@@ -28,7 +28,7 @@ def test_a_machine_that_is_well(tmp_path: Path) -> None:
     assert "\n" not in "".join(str(check) for check in checks.values())
 
 
-def test_what_is_wrong_comes_with_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_fault_comes_with_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise ExecutionError("the wrong Spark", hint="install the right one")
 
@@ -52,5 +52,5 @@ def test_a_table_that_is_gone_is_reported(tmp_path: Path) -> None:
     assert "10 rows were recorded" in check.seen
 
 
-def test_a_check_says_in_one_line_what_was_seen() -> None:
+def test_a_check_reports_its_result_in_one_line() -> None:
     assert repr(Check("java", False, "none", "install one")) == "<BAD java: none - install one>"

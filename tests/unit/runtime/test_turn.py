@@ -47,7 +47,7 @@ def _in_threads(work: Callable[[int], None], threads: int = 12) -> None:
     def run(number: int) -> None:
         try:
             work(number)
-        except BaseException as error:  # noqa: BLE001 - told in the test's thread
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
             problems.append(error)
 
     going = [threading.Thread(target=run, args=(number,)) for number in range(threads)]

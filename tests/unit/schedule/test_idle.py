@@ -82,9 +82,7 @@ def test_a_wish_to_stop_ends_the_round_where_nothing_is_half_done(weft: Weft, cl
     assert [each.name for each in heard.steps] == ["a"]
 
 
-def test_what_goes_wrong_is_told_and_tried_again_later(
-    weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_are_reported_and_retried_later(weft: Weft, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Heard()
     resting = heard.of(weft)
     real = maintenance.compact

@@ -23,7 +23,7 @@ def _another(home: Path) -> str:
     return subprocess.run([sys.executable, "-c", _ASKED, str(home)], capture_output=True, text=True, check=True).stdout
 
 
-def test_the_second_is_told_of_the_first_while_that_one_lasts(tmp_path: Path) -> None:
+def test_the_second_gets_a_note_while_the_first_runs(tmp_path: Path) -> None:
     with ticking_alone(tmp_path) as other:
         assert other is None
         assert _another(tmp_path) == f"{os.getpid()} of {socket.gethostname()}\n"

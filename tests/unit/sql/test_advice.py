@@ -147,7 +147,7 @@ PARSERS_WORDS = re.compile(
 
 
 @pytest.mark.parametrize("condition", TAKEN)
-def test_what_is_taken_means_what_it_says(condition: str) -> None:
+def test_accepted_texts_have_their_usual_meaning(condition: str) -> None:
     found, same = (plan(f"SELECT id FROM orders WHERE {each}", TABLES).text for each in (condition, TAKEN[condition]))
     assert found == same
 
@@ -197,7 +197,7 @@ def test_an_anti_join_in_with_is_one_wherever_it_is_named() -> None:
     assert plan(f"{late} SELECT a.id FROM late a JOIN late b ON b.id = a.id", TABLES).branches
 
 
-def test_what_is_advised_is_taken() -> None:
+def test_advice_is_accepted() -> None:
     """A function that a piece of advice names is one."""
     others = {
         "row_number",
@@ -239,7 +239,7 @@ def test_a_refused_interval_has_its_place(condition: str, column: int) -> None:
 @pytest.mark.parametrize(
     "written", ["TIMESTAMPDIFF(MONTH, NOW(), placed) > 10", "TIMESTAMPDIFF(YEAR, NOW(), placed) < 2"]
 )
-def test_what_is_advised_for_months_is_taken(written: str) -> None:
+def test_advice_for_months_is_accepted(written: str) -> None:
     with pytest.raises(SqlError) as refused:
         plan(f"SELECT id FROM orders WHERE {written}", TABLES)
     advised = (refused.value.hint or "").partition(": ")[2].removesuffix(".").replace("ts", "placed")

@@ -304,7 +304,7 @@ def test_how_clocks_change() -> None:
         ("NOW() - INTERVAL '1 month 2 days' > c", "an INTERVAL of months and of days", "Add two intervals"),
     ],
 )
-def test_what_has_no_thresholds_is_refused(text: str, reason: str, hint: str) -> None:
+def test_a_condition_without_thresholds_is_refused(text: str, reason: str, hint: str) -> None:
     with pytest.raises(SqlError) as refused:
         where(text)
     assert reason in str(refused.value) and hint in str(refused.value)

@@ -162,7 +162,7 @@ def test_append_only_tables_can_be_read_as_of_an_instant() -> None:
         ("WITH w AS (SELECT id FROM staff) SELECT id FROM w FOR SYSTEM_TIME AS OF '2020-01-01'", "name of WITH"),
     ],
 )
-def test_what_is_not_taken_says_why(text: str, said: str) -> None:
+def test_unsupported_constructs_have_a_reason(text: str, said: str) -> None:
     with pytest.raises(SqlError) as refused:
         plan(text, TRACKED)
     assert said in str(refused.value)

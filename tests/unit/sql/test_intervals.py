@@ -153,7 +153,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused_says_why(text: str) -> None:
+def test_refusals_have_a_reason(text: str) -> None:
     with pytest.raises(SqlError) as caught:
         bind(text, TABLES)
     assert REFUSED[text] in f"{caught.value} {caught.value.hint}"

@@ -97,7 +97,7 @@ MEANT = {
 
 
 @pytest.mark.parametrize("name", MEANT)
-def test_what_is_meant(name: str) -> None:
+def test_the_meaning_of_each_construct(name: str) -> None:
     text, wanted = MEANT[name]
     assert where(text) == wanted
 
@@ -241,7 +241,7 @@ STARRED = [
 
 
 @pytest.mark.parametrize("text", [*STARRED, *GOLDEN])
-def test_what_was_bound_is_what_is_read_back(text: str) -> None:
+def test_a_bound_query_is_read_back(text: str) -> None:
     given = plan(text, EVERY)
     form = stored_form(given)
     assert restored_plan(form.body, form.signature, EVERY.values()) == given.shape

@@ -99,7 +99,7 @@ def _plan(expression: str) -> Plan:
 
 
 @pytest.mark.parametrize(("text", "kind", "shown"), READ)
-def test_what_is_read_and_of_which_type(text: str, kind: str, shown: str | None) -> None:
+def test_the_type_of_each_path(text: str, kind: str, shown: str | None) -> None:
     (output,) = _plan(text).query.outputs
     assert str(output.value.type) == kind
     if shown is not None:
@@ -107,7 +107,7 @@ def test_what_is_read_and_of_which_type(text: str, kind: str, shown: str | None)
 
 
 @pytest.mark.parametrize(("text", "what", "instead"), REFUSED)
-def test_what_is_refused_is_told_with_what_to_do(text: str, what: str, instead: str) -> None:
+def test_refusals_say_what_to_do(text: str, what: str, instead: str) -> None:
     with pytest.raises(SqlError) as caught:
         _plan(text)
     assert what in str(caught.value) and instead in str(caught.value)

@@ -77,7 +77,7 @@ def test_parts_have_types_and_the_whole_is_text(text: str, kind: str, shown: str
 
 
 @pytest.mark.parametrize(("text", "what", "instead"), REFUSED)
-def test_what_is_refused_is_told_with_what_to_do(text: str, what: str, instead: str) -> None:
+def test_refusals_say_what_to_do(text: str, what: str, instead: str) -> None:
     with pytest.raises(SqlError) as caught:
         _plan(text)
     assert what in str(caught.value) and instead in str(caught.value)
@@ -124,7 +124,7 @@ def test_a_stored_plan_reads_back_as_it_was(text: str) -> None:
 MORE = DataType.parse_nested("STRUCT<name: STRING, at: STRUCT<zip: INT>, o: STRUCT<x: INT>, new: INT>")
 
 
-def test_conditions_are_told_as_they_were_written() -> None:
+def test_conditions_are_shown_as_written() -> None:
     query = bind("SELECT id FROM orders o WHERE who.at.zip > 1 AND EXISTS(items, i -> i.n > 1)", TABLES)
     words = condition_words(query.input.predicate)  # type: ignore[union-attr]
     assert words == "o.who.at.zip > 1 and EXISTS(o.items, x1 -> x1.n > 1)"

@@ -135,7 +135,7 @@ def test_a_case_is_the_condition_that_it_stands_for(text: str, same: str) -> Non
         ),
     ],
 )
-def test_what_cannot_be_split_is_refused(text: str, reason: str) -> None:
+def test_a_condition_that_cannot_be_split_is_refused(text: str, reason: str) -> None:
     with pytest.raises(SqlError) as refused:
         where(text)
     assert reason in str(refused.value)

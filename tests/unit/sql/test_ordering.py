@@ -50,7 +50,7 @@ def test_the_keys_of_a_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_no_column_of_the_answer_is_refused(text: str) -> None:
+def test_a_key_that_is_no_column_of_the_answer_is_refused(text: str) -> None:
     construct, hint = REFUSED[text]
     with pytest.raises(SqlError) as caught:
         plan(text, TABLES)

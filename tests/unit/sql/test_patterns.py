@@ -55,11 +55,11 @@ def test_what_java_would_not_compile(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "$0", "$1$2", "$12", r"\$", r"\\", r"a\$5"])
-def test_what_can_be_put_in(text: str) -> None:
+def test_replacements_that_are_accepted(text: str) -> None:
     check_replacement(text, 2, NODE)
 
 
 @pytest.mark.parametrize("text", ["$3", "$", "a$", "\\", "a\\\\\\", "${n}", "$x"])
-def test_what_cannot_be_put_in(text: str) -> None:
+def test_replacements_that_are_refused(text: str) -> None:
     with pytest.raises(SqlError, match="not a valid replacement"):
         check_replacement(text, 2, NODE)

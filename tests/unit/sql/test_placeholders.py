@@ -146,7 +146,7 @@ def test_neighbours_stay_apart() -> None:
         ("SELECT { {x}} FROM t", "this is not a placeholder", "line 1, column 8"),
     ],
 )
-def test_what_is_no_placeholder_is_refused_at_its_place(text: str, message: str, where: str) -> None:
+def test_an_invalid_placeholder_is_refused_at_its_place(text: str, message: str, where: str) -> None:
     with pytest.raises(SqlError) as refused:
         parameter_names(text)
     assert (refused.value.message, refused.value.where) == (message, where)

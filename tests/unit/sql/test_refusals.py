@@ -331,7 +331,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_is_outside_is_refused(name: str) -> None:
+def test_constructs_outside_the_language_are_refused(name: str) -> None:
     text, construct, reason, where = OUTSIDE[name]
     with pytest.raises(SqlError) as caught:
         plan(text, TABLES)

@@ -140,7 +140,7 @@ def test_periods_looked_at_up_to_an_earlier_instant(number: int) -> None:
         assert made.read(value_sql(joined, leaf_name, asked)) == shown(expected)
 
 
-def test_a_parameter_that_is_not_given_is_told() -> None:
+def test_a_missing_parameter_is_reported() -> None:
     with pytest.raises(DerivationError, match=":asked"):
         value_sql(Fragment(BASE_R, Param("asked", TIMESTAMP)), leaf_name, Evaluation(0, 0))
 
@@ -181,7 +181,7 @@ def test_constants_hold_since_time_began() -> None:
     assert made.read(value_sql(Values("v", columns, ()), leaf_name, asked)) == {}
 
 
-def test_a_period_that_is_not_at_hand_is_told() -> None:
+def test_a_missing_period_is_reported() -> None:
     joined = Select(Join((BASE_R, BASE_S)), Literal(True, BOOLEAN))
     start = call("period_start", PeriodOf("r"), type=TIMESTAMP)
     with pytest.raises(DerivationError, match="periods of r"):

@@ -124,7 +124,7 @@ def test_an_alias_and_a_column_called_window_stay_what_they_are() -> None:
         ("SELECT WINDOW_TIME(ts) AS t FROM msgs", "takes a window, not TIMESTAMP", "WINDOW_TIME(WINDOW("),
     ],
 )
-def test_what_is_no_window_is_refused(text: str, reason: str, hint: str) -> None:
+def test_an_invalid_window_is_refused(text: str, reason: str, hint: str) -> None:
     with pytest.raises(SqlError) as refused:
         plan(text, TABLES)
     assert reason in str(refused.value) and hint in str(refused.value)

@@ -249,7 +249,7 @@ def test_a_column_gives_the_instants_in_the_spelling_of_its_table() -> None:
     assert column_of_instants(table(at), "AT") == "At"
     assert column_of_instants(table(at, own), "ts") == "TS"
     assert column_of_instants(table(at), None) is None
-    for refused, ts_from, told in (
+    for refused, ts_from, result in (
         (table(own), None, "its column ts has the name of the column with the instant of a row"),
         (table(at), "a", "it has no column a"),
         (table(("at", STRING)), "at", "the column at cannot date its rows"),
@@ -259,7 +259,7 @@ def test_a_column_gives_the_instants_in_the_spelling_of_its_table() -> None:
     ):
         with pytest.raises(Refused) as raised:
             column_of_instants(refused, ts_from)
-        assert raised.value.message.startswith(told) and raised.value.where == "/other" and raised.value.hint
+        assert raised.value.message.startswith(result) and raised.value.where == "/other" and raised.value.hint
 
 
 def test_rows_are_tracked_only_if_the_table_says_so() -> None:

@@ -85,7 +85,7 @@ def states(changes: list[Change]) -> list[tuple[int, list[tuple[Any, ...]]]]:
     return found
 
 
-def told(log: pa.Table) -> set[Period]:
+def period_rows(log: pa.Table) -> set[Period]:
     found = periods(log)
     rows = zip(*(found.column(name).to_pylist() for name in values_of(LOG)), strict=True)
     ends = (found.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to"))
@@ -97,7 +97,7 @@ def told(log: pa.Table) -> set[Period]:
 def test_a_row_that_is_as_it_was_again_at_the_same_time_is_so() -> None:
     """Found by the random test below: the return was taken for a repetition of the first, and left out."""
     changes = with_times([("U", 0, 1, None, 0), ("U", 0, 1, "", 0), ("U", 0, 1, None, 0)])
-    assert told(applied(SCHEMA.empty_table(), table(changes))) == {((0, 1, None), 10, None)}
+    assert period_rows(applied(SCHEMA.empty_table(), table(changes))) == {((0, 1, None), 10, None)}
 
 
 @settings(max_examples=25)
@@ -111,7 +111,7 @@ def test_changes_give_the_coalesced_history(drawn: list[Any], cuts: list[int], f
     for begin, end in zip([0, *ends], [*ends, len(changes)], strict=True):
         log = applied(log, table(changes[begin:end]))
     whole = coalesced(states(changes))
-    assert told(log) == whole
+    assert period_rows(log) == whole
     assert applied(log, table(changes)).num_rows == log.num_rows  # all of it again
     again = [change for change in changes if own[min(first, len(own) - 1)] <= change[4] <= own[min(last, len(own) - 1)]]
     if again:
@@ -135,19 +135,19 @@ def test_whole_states_give_the_same(drawn: list[Any]) -> None:
         changes = state_changes(dated, open_periods(log), KEYS)
         new = log_rows(open_periods(log), changes, transaction_instants([changes], 0, None, 0), LOG, KEYS)
         log = pa.concat_tables([log, new])
-    assert told(log) == coalesced([*before, *(each for each in at if each[1])])
+    assert period_rows(log) == coalesced([*before, *(each for each in at if each[1])])
 
 
 def test_a_change_that_comes_too_late_gets_the_earliest_open_instant() -> None:
     log = applied(SCHEMA.empty_table(), table([("I", 0, 1, "Dev", 10), ("I", 0, 2, "Dev", 50)]))
     late = applied(log, table([("U", 0, 1, "Ops", 30), ("D", 0, 2, None, 60)]))
-    assert told(late) == {((0, 1, "Dev"), 10, 51), ((0, 1, "Ops"), 51, None), ((0, 2, "Dev"), 50, 60)}
+    assert period_rows(late) == {((0, 1, "Dev"), 10, 51), ((0, 1, "Ops"), 51, None), ((0, 2, "Dev"), 50, 60)}
 
 
 def test_one_change_that_is_there_twice_counts_once() -> None:
     fed = [("I", 0, 1, "Dev", 10), ("U", 0, 1, "Ops", 20), ("I", 0, 1, "Dev", 10), ("D", 0, 1, None, 30)]
     log = applied(SCHEMA.empty_table(), table([*fed, fed[1], fed[3]]))
-    assert told(log) == {((0, 1, "Dev"), 10, 20), ((0, 1, "Ops"), 20, 30)}
+    assert period_rows(log) == {((0, 1, "Dev"), 10, 20), ((0, 1, "Ops"), 20, 30)}
     assert applied(log, table([fed[1]])).num_rows == log.num_rows
 
 

@@ -1,4 +1,4 @@
-"""What is deleted, and when: old enough and of no snapshot; the log from a checkpoint on stays. Who reads is told."""
+"""Cleaning deletes old files that no snapshot names, and keeps the log from a checkpoint on. Readers get an error."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_file_that_the_table_still_names_is_damage(table: Store) -> None:
     assert raised.value.where == str(file.location) and "backup" in (raised.value.hint or "")
 
 
-def test_a_checkpoint_tells_which_files_are_named(table: Store) -> None:
+def test_a_checkpoint_lists_the_files_of_the_table(table: Store) -> None:
     add(table, 4)
     before = Table(table).files()
     whole = rewrite(Table(table), before, ["ts"])
@@ -112,7 +112,7 @@ def test_a_checkpoint_tells_which_files_are_named(table: Store) -> None:
         read_data_files([now], SCHEMA)
 
 
-def test_a_reader_of_a_dropped_table_is_not_told_of_damage(table: Store) -> None:
+def test_a_reader_of_a_dropped_table_reports_no_damage(table: Store) -> None:
     files = Table(table).snapshot().files
     clear(Table(table))
     assert not Table(table).exists()

@@ -140,9 +140,9 @@ def test_another_application_does_not_disturb(
 def test_a_table_that_changes_meanwhile_is_no_lost_lease(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = SCHEMA.append(pa.field("b", pa.string()))
     before_commit(monkeypatch, lambda: Table(table).ensure(grown, TS_ONLY))
-    with pytest.raises(StorageError, match="could not be changed while rows were being stored") as told:
+    with pytest.raises(StorageError, match="could not be changed while rows were being stored") as result:
         Table(table).append(rows(1), Fence(APP, 5))
-    assert told.value.hint
+    assert result.value.hint
     assert append(table, 5, 1).version == 2  # nothing had come of it
 
 
@@ -220,14 +220,14 @@ def writer_with_its_handle_open(table: Store) -> subprocess.Popen[str]:
 def test_a_process_that_was_given_up_cannot_commit_when_it_wakes(table: Store) -> None:
     process = writer_with_its_handle_open(table)
     Table(table).spend(APP, 5)
-    told, _ = process.communicate("\n", timeout=60)
-    assert told == "LeaseLost\n"
+    result, _ = process.communicate("\n", timeout=60)
+    assert result == "LeaseLost\n"
     assert stored(table) == []
 
 
 def test_a_process_that_is_left_alone_commits(table: Store) -> None:
-    told, _ = writer_with_its_handle_open(table).communicate("\n", timeout=60)
-    assert told == "version 1\n"
+    result, _ = writer_with_its_handle_open(table).communicate("\n", timeout=60)
+    assert result == "version 1\n"
     assert stored(table) == [2]
 
 
@@ -241,7 +241,7 @@ def test_a_process_killed_with_its_handle_open_leaves_nothing_that_counts(table:
     assert stored(table) == [3]
 
 
-def test_what_cannot_be_written_leaves_no_file(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_file(table: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(table.names())
 
     def full(*_: object, **_options: object) -> None:
@@ -384,7 +384,7 @@ def test_a_writer_that_died_before_its_first_commit_is_no_obstacle(tmp_path: Pat
     assert append(store_of(tmp_path / "t"), 1, 1).version == 1
 
 
-def test_checkpoints_come_by_themselves_and_the_log_keeps_what_is_looked_for(store: Store) -> None:
+def test_checkpoints_are_automatic_and_the_log_keeps_the_needed_entries(store: Store) -> None:
     table = store / "t"
     short = {**TS_ONLY, "delta.checkpointInterval": "4", "delta.logRetentionDuration": "interval 0 days"}
     Table(table).ensure(SCHEMA, short)

@@ -151,7 +151,7 @@ def test_the_commit_says_that_no_data_changed_and_whose_it_is(table: Store) -> N
     assert Table(table).append(rows(4), Fence(APP, 4)).version == version + 1
 
 
-def test_what_is_appended_meanwhile_stays(table: Store) -> None:
+def test_rows_appended_meanwhile_stay(table: Store) -> None:
     filled(table, rows(1), rows(2))
     new = rewritten(table)
     filled(table, rows(9))
@@ -175,7 +175,7 @@ BETWEEN: dict[str, Callable[[Store, Rewritten], object]] = {
 
 
 @pytest.mark.parametrize("act", BETWEEN)
-def test_whoever_takes_files_out_meanwhile_fences_this_one(
+def test_a_concurrent_removal_of_files_fences_this_writer(
     table: Store, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(table, rows(1), rows(2))
@@ -222,7 +222,7 @@ def test_a_file_with_other_rows_than_the_log_says_is_never_rewritten(table: Stor
         rewrite(Table(table), [DataFile(files[0].location, files[0].size, 2, {}, {}), files[1]], ["ts"])
 
 
-def test_the_log_tells_which_files_became_which(table: Store) -> None:
+def test_the_log_shows_which_files_were_merged_into_which(table: Store) -> None:
     first = filled(table, rows(1), rows(2))
     commit_rewritten(Table(table), rewritten(table), 1, 0)
     middle = filled(table, rows(3))

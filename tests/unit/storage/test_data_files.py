@@ -115,8 +115,8 @@ def test_a_file_of_another_size_is_damage(store: Store) -> None:
     new = written(store, rows(1))
     wrong = DataFile(new.location, new.size + 1, 1, {}, {})
     check_data_file(data_file(new))
-    told = f"a data file has {new.size} bytes, but the table's log says {new.size + 1}"
-    with pytest.raises(StorageError, match=told) as raised:
+    message = f"a data file has {new.size} bytes, but the table's log says {new.size + 1}"
+    with pytest.raises(StorageError, match=message) as raised:
         check_data_file(wrong)
     assert (raised.value.where, bool(raised.value.hint)) == (str(new.location), True)
     for read in (lambda: read_data_files([wrong], SCHEMA), lambda: dataset_of([wrong], SCHEMA)):

@@ -89,7 +89,7 @@ def as_files(snapshot: DeltaSnapshot) -> list[delta_log.DataFile]:
     return sorted(snapshot.files, key=lambda file: file.location)
 
 
-def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_not_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path, commits=8)
     Table(table).snapshot()
     read: list[str] = []
@@ -163,7 +163,7 @@ def test_a_handle_that_was_left_sees_who_came_between(tmp_path: Path) -> None:
     assert (Table(table).snapshot().rows, Table(table).number("a")) == (3, 6)
 
 
-def test_damage_to_what_is_new_is_noticed(tmp_path: Path) -> None:
+def test_damage_to_new_files_is_noticed(tmp_path: Path) -> None:
     table = made(tmp_path, commits=2)
     Table(table).snapshot()
     elsewhere_append(table, rows(3), 5)

@@ -164,12 +164,12 @@ def test_a_duckdb_has_a_part_of_the_memory_and_is_shared() -> None:
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     file = write(tmp_path, 0, rows(pa.int64(), [1]))
     (tmp_path / "0.parquet").write_bytes(b"PAR1" + bytes(file.size - 8) + b"PAR1")
-    with pytest.raises(StorageError, match="cannot be read") as told:
+    with pytest.raises(StorageError, match="cannot be read") as result:
         without_stored_keys(rows(pa.int64(), [1]), [file], ["Key"], "_seq")
-    assert told.value.hint
+    assert result.value.hint
 
 
-def test_what_does_not_fit_goes_to_the_temporary_folder_and_not_where_one_stands(
+def test_rows_that_exceed_the_memory_go_to_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "stands").mkdir()

@@ -53,8 +53,8 @@ def test_json_of_a_type_is_that_value(shape: str, text: str, value: Any) -> None
     kind = DataType.parse_nested(shape)
     assert repr(nested_value(text, kind)) == repr(value)
     found = nested_array([text, None], kind)
-    told = repr(found.to_pylist(maps_as_pydicts="strict")).replace("zoneinfo.ZoneInfo(key='UTC')", repr(UTC))
-    assert told == repr([value, None]).replace("datetime.timezone.utc", repr(UTC))
+    result = repr(found.to_pylist(maps_as_pydicts="strict")).replace("zoneinfo.ZoneInfo(key='UTC')", repr(UTC))
+    assert result == repr([value, None]).replace("datetime.timezone.utc", repr(UTC))
 
 
 def test_times_beyond_pythons_years_are_numbers() -> None:
@@ -81,7 +81,7 @@ def test_times_beyond_pythons_years_are_numbers() -> None:
         ("ARRAY<INT>", "[" * 100_000),
     ],
 )  # fmt: skip
-def test_a_text_that_is_not_of_the_type_is_told(shape: str, text: str) -> None:
+def test_a_text_that_is_not_of_the_type_is_reported(shape: str, text: str) -> None:
     with pytest.raises(StorageError, match="is not a stored"):
         nested_value(text, DataType.parse_nested(shape))
 

@@ -82,7 +82,7 @@ def recorded(states: list[tuple[int, list[Row]]]) -> pa.Table:
     return log
 
 
-def told(found: pa.Table) -> list[Period]:
+def period_rows(found: pa.Table) -> list[Period]:
     columns = [found.column(name).to_pylist() for name in values_of(LOG)]
     pairs = [found.column(name).cast(pa.int64()).to_pylist() for name in ("valid_from", "valid_to")]
     rows = (tuple(NAN if value != value else value for value in row) for row in zip(*columns, strict=True))
@@ -96,25 +96,25 @@ def told(found: pa.Table) -> list[Period]:
 def test_snapshots_give_the_coalesced_history(cases: list[list[State]]) -> None:
     at = at_instants(cases)
     log = recorded(at)
-    found = told(periods(log))
+    found = period_rows(periods(log))
     assert len(found) == len(set(found))
     assert set(found) == coalesced(at)
     middle = len(at) // 2  # as it was known then
-    assert set(told(periods(known_at(log, 10 * middle)))) == coalesced(at[: middle + 1])
+    assert set(period_rows(periods(known_at(log, 10 * middle)))) == coalesced(at[: middle + 1])
 
 
 @settings(max_examples=8)
 @given(CASES, st.sampled_from(["Dev", "Ops", ""]))
-def test_a_part_that_was_found_by_values_tells_its_periods(cases: list[list[State]], dept: str) -> None:
+def test_a_part_that_was_found_by_values_has_its_periods(cases: list[list[State]], dept: str) -> None:
     at = at_instants(cases)
     log = recorded(at)
     whole = coalesced(at)
     part = log.filter(pc.equal(log.column("dept"), dept))
-    assert set(told(periods(part))) == {each for each in whole if each[0][2] == dept}
+    assert set(period_rows(periods(part))) == {each for each in whole if each[0][2] == dept}
     began = log.filter(pc.equal(log.column("valid_from").cast(pa.int64()), 10))
-    assert set(told(periods(began))) == {each for each in whole if each[1] == 10}
+    assert set(period_rows(periods(began))) == {each for each in whole if each[1] == 10}
     late = log.filter(pc.greater_equal(log.column("ts").cast(pa.int64()), 20))
-    ended = {each for each in told(periods(late)) if each[2] is not None and each[2] >= 20}
+    ended = {each for each in period_rows(periods(late)) if each[2] is not None and each[2] >= 20}
     assert ended == {each for each in whole if each[2] is not None and each[2] >= 20}
 
 
@@ -122,8 +122,8 @@ def test_a_period_that_was_taken_back_is_none() -> None:
     log = recorded([(10, [(0, 1, "Dev", None)])])
     back = change_at(open_periods(log), VALUES.empty_table(), 10, LOG)
     later = back.set_column(6, "ts", pa.array([20], SCHEMA.field("ts").type))
-    assert told(periods(pa.concat_tables([log, later]))) == []
-    assert told(periods(known_at(pa.concat_tables([log, later]), 19))) == [((0, 1, "Dev", None), 10, None)]
+    assert period_rows(periods(pa.concat_tables([log, later]))) == []
+    assert period_rows(periods(known_at(pa.concat_tables([log, later]), 19))) == [((0, 1, "Dev", None), 10, None)]
 
 
 def test_a_key_of_several_rows_is_found() -> None:

@@ -195,11 +195,13 @@ def test_keys_for_spark_are_optional_and_a_connection_is_secure() -> None:
         ),
     ],
 )
-def test_a_fault_of_the_server_is_told_from_other_errors(text: str, kind: type[StorageError], said: str) -> None:
+def test_a_fault_of_the_server_is_distinguished_from_other_errors(
+    text: str, kind: type[StorageError], said: str
+) -> None:
     place = store_of("s3://box/home", S3Access("http://s"))
-    told = place.failure(OSError(text))
-    assert told is not None and type(told) is kind
-    assert (told.message, told.where) == (said, "s3://box/home") and told.hint
+    result = place.failure(OSError(text))
+    assert result is not None and type(result) is kind
+    assert (result.message, result.where) == (said, "s3://box/home") and result.hint
     assert place.failure(OSError(text.replace("AWS Error", "x").replace("Generic S3 error", "x"))) is None
     assert store_of("/srv").failure(OSError(text)) is None
     without = store_of("s3://box").failure(OSError("AWS Error NETWORK_CONNECTION"))
@@ -237,7 +239,7 @@ def test_a_file_is_put_once_whole_and_with_its_folder(store: Store) -> None:
     assert file.parent.names() == ["abc"]
 
 
-def test_what_is_known_of_a_file_agrees(store: Store) -> None:
+def test_the_known_figures_of_a_file_agree(store: Store) -> None:
     file, before = store / "f", time.time()
     file.put(b"one")
     mark = file.mark()

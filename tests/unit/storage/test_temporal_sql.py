@@ -43,7 +43,7 @@ def test_it_is_in_utc_wherever_the_machine_is() -> None:
     assert done.stdout.split() == ["UTC", "UTC"]
 
 
-def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
+def test_tables_of_a_connection_are_private_and_end_with_the_block() -> None:
     with temporal_sql() as one, temporal_sql(1) as other:
         assert (one.table("made", "SELECT 1 AS c1"), other.table("made", "SELECT 1 AS c1 LIMIT 0")) == (1, 0)
         assert (one.one("SELECT COUNT(*) FROM made"), other.one("SELECT COUNT(*) FROM made")) == (1, 0)
@@ -52,7 +52,7 @@ def test_what_is_made_is_seen_by_nobody_else_and_ends_with_the_block() -> None:
 
 
 @pytest.mark.parametrize("text", ["2147483647::INTEGER + 1::INTEGER", "'1e9'::DOUBLE::SMALLINT", "nothing"])
-def test_what_cannot_be_computed_is_one_error(text: str) -> None:
+def test_a_failed_computation_is_one_error(text: str) -> None:
     with temporal_sql() as sql, pytest.raises(ExecutionError, match="the rows cannot be computed"):
         sql.one(f"SELECT {text}")
 

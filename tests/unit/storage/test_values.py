@@ -72,7 +72,7 @@ def test_nan_and_null() -> None:
     [("yes", "BOOLEAN"), ("1.5", "INT"), ("x", "DOUBLE"), ("x", "DECIMAL(4,2)"), ("1993-01-01", "TIMESTAMP"),
      ("x", "DATE"), ("?", "BINARY"), ("x", "NULL")],
 )  # fmt: skip
-def test_what_no_value_looks_like_is_damage(text: str, type_: str) -> None:
+def test_a_text_that_is_no_value_is_damage(text: str, type_: str) -> None:
     with pytest.raises(StorageError):
         one(text, type_)
 

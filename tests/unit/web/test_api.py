@@ -120,7 +120,7 @@ def test_an_error_is_a_problem_with_place_and_hint(reader: TestClient, full: Wef
         ("POST", "/tables/orders/rows", {"json": {}}, 415),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_values_that_do_not_fit_are_refused(
     reader: TestClient, full: Weft, method: str, path: str, sent: dict[str, Any], status: int
 ) -> None:
     response = reader.request(method, API + path, **sent)

@@ -116,7 +116,7 @@ def test_each_right_holds_at_the_api_and_its_formats(
     assert response.status_code == status, response.text
 
 
-def test_what_is_hidden_is_refused_like_what_does_not_exist(send: Sent) -> None:
+def test_a_hidden_object_is_refused_like_a_missing_one(send: Sent) -> None:
     for path in ("/api/v1/queries/{}", "/api/v1/queries/{}/answers", "/api/v1/explanations/{}"):
         hidden, missing = (send("bo", "GET", path.format(name)) for name in ("all-orders", "no-such-1"))
         assert hidden.text.replace("all-orders", "no-such-1") == missing.text

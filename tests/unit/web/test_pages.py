@@ -29,7 +29,7 @@ def test_a_list_of_an_empty_home_says_what_to_do(browser: TestClient, path: str)
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_shows_what_is_there(reader: TestClient, path: str) -> None:
+def test_a_list_shows_the_objects(reader: TestClient, path: str) -> None:
     shown = reader.get(path)
     assert shown.status_code == 200
     assert 'class="empty"' not in shown.text
@@ -57,7 +57,7 @@ def test_a_query_has_its_pages(reader: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/queries/99", "/queries/1/answers/99", "/queries/1/answers/0", "/queries/99/plan", f"/queries/{9**30}"]
 )
-def test_what_is_not_there_is_not_found(reader: TestClient, path: str) -> None:
+def test_missing_objects_are_not_found(reader: TestClient, path: str) -> None:
     shown = reader.get(path)
     assert shown.status_code == 404
     assert_safe(shown.text)

@@ -130,7 +130,7 @@ def test_a_long_job_has_a_page_and_is_cancelled(browser: TestClient, filled: Wef
     assert job.state == "cancelled"
 
 
-def test_a_job_shows_what_its_work_tells(jobs: Jobs) -> None:
+def test_a_job_shows_the_progress_of_its_work(jobs: Jobs) -> None:
     """The work of an operation of the HTTP API does not know its job."""
 
     def work(job: Job) -> Outcome:

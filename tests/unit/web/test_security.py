@@ -243,6 +243,6 @@ def test_tls_needs_both_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1:2:x", "host:70000", "-1", "٣"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="not an address"):
         read_address(text)

@@ -64,7 +64,7 @@ def test_distances_between_three_rows_contradict_each_other() -> None:
     assert allowed_orders(["r", "s", "u"], distances) == ()
 
 
-def test_what_was_before_is_kept_by_the_values_that_matter() -> None:
+def test_the_past_is_stored_by_the_values_that_matter() -> None:
     found = _one("SELECT s.b FROM r, s WHERE r.ts < s.ts AND r.a = s.a AND r.b LIKE 'x%'")
     assert found.formula == Exists((A,), And(Atom("s", (A, B)), _past(Atom("r", (A,)))))
     assert [output.name for output in found.outputs] == ["b"]
@@ -135,6 +135,6 @@ def test_an_interval_over_a_third_table_that_the_steps_bring_about_is_no_more_th
         ("SELECT r.a FROM r, s WHERE r.ts <> s.ts + INTERVAL 1 DAY", "the query excludes a distance between two rows"),
     ],
 )
-def test_what_is_no_conjunctive_query_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_other_queries_than_conjunctive_ones_are_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(SynopsisError, match=why):
         _nests(text)

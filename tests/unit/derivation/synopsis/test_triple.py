@@ -34,7 +34,7 @@ def made(formula: object, semantics: str = "set") -> Triple:
     return triple(plan, {stored: f"R{number}" for number, stored in enumerate(plan.stored, 1)})
 
 
-def test_what_was_is_read_from_what_was_stored() -> None:
+def test_the_past_is_read_from_the_stored_relations() -> None:
     found = made(And(Q, Not(Previous(Interval(0, 5), P))))
     assert found.gamma == (And(Q, Not(Atom("R1", (X,)))),)
     assert [(each.relation, each.formula, each.interval) for each in found.delta] == [(AFTER, HERE, Interval(0, 5))]

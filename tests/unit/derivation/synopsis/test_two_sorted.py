@@ -60,7 +60,7 @@ def test_nests(text: str, nested: str | None) -> None:
         ("EXISTS TIME a, b, c, d, e, f. P(x) AT a", "6 time points together, but at most 5"),
     ],
 )
-def test_what_is_no_union_of_conjunctive_queries(text: str, why: str) -> None:
+def test_formulas_other_than_unions_of_conjunctive_queries(text: str, why: str) -> None:
     with pytest.raises(SynopsisError, match=why):
         answer_text(text)
 

@@ -101,7 +101,7 @@ def conditions(data: Database, step: DerivationStep) -> None:
 @pytest.mark.parametrize(
     "part", [pytest.param(part, marks=pytest.mark.slow) if part >= PARTS // 2 else part for part in range(PARTS)]
 )
-def test_what_is_kept_is_what_the_definition_gives(part: int) -> None:
+def test_the_stored_view_equals_its_definition(part: int) -> None:
     counted: Counter[str] = Counter()
     views = set()
     for seed in range(part, SEQUENCES, PARTS):

@@ -29,7 +29,7 @@ V = Select(Join((DEVELOPERS, S)), P)
 NAMES: Mapping[Temporal | Scalar, str] = {P: "p", Q: "q"}
 
 
-def test_change_propagation_of_what_is_deleted() -> None:
+def test_change_propagation_of_deletions() -> None:
     derived = maintenance(V).change([R.table], ["deletions"])
     u = "π_{id}(σ_{q}(∇R)) − π_{id}(σ_{q}(R − ∇R))"  # the paper subtracts from π(σ(R)), which has more rows
     u1 = f"π_{{id}}(σ_{{q}}(R)) ⋉ ({u})"
@@ -57,7 +57,7 @@ def test_refresh_takes_out_and_never_puts_in() -> None:
     assert [step.rule for step in derived.trace] == ["r.4", "r.3", "r.7"]
 
 
-def test_what_is_dropped_and_why() -> None:
+def test_dropped_terms_and_their_reasons() -> None:
     young, gone = maintenance(V).refresh.dropped[1:], maintenance(V).refresh.dropped[:1]
     assert [(each.term, each.part, each.whole) for each in gone] == [(LEAVING, UNTIL, False)]
     assert [(each.term, each.part, each.whole) for each in young] == [(COMING, SINCE, True), (COMING, UNTIL, True)]

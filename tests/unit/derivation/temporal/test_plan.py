@@ -74,7 +74,7 @@ def test_a_moving_window_is_refreshed_by_who_expired() -> None:
     assert plan.change([ASSIGNMENTS]).reads_whole == ()
 
 
-def test_a_refresh_by_what_no_rule_bounds_reads_whole_tables() -> None:
+def test_a_refresh_without_a_bounded_rule_reads_whole_tables() -> None:
     changing = call("<", Call("period_start", (PeriodOf("e"),), TIMESTAMP), ref("e", "office"))
     either = call("or", changing, call(">", ref("e", "id"), Now()))
     assert maintenance(Select(E, either)).refresh.reads_whole == (E,)
@@ -87,7 +87,7 @@ def test_a_refresh_by_a_columns_threshold_looks_up_the_rest_of_a_join() -> None:
     assert plan.refresh.reads_whole == (S,)
 
 
-def test_what_has_no_rule_is_refused() -> None:
+def test_an_operator_without_a_rule_is_refused() -> None:
     with pytest.raises(DerivationError, match="Semijoin"):
         maintenance(Semijoin(E, S, ((ref("e", "id"), ref("s", "id")),))).change([EMPLOYEES])
 
@@ -218,7 +218,7 @@ def bounded(name: str, op: str, value: Scalar) -> Scalar:
     return call(op, Call(name, (PeriodOf("e"),), TIMESTAMP), value)
 
 
-def test_a_window_of_first_or_last_instants_is_told_where_each_tuple_has_one() -> None:
+def test_a_window_of_first_or_last_instants_is_recognized_if_each_tuple_has_one() -> None:
     low, high = Literal(3, TIMESTAMP), Literal(9, TIMESTAMP)
     started = call("and", bounded("period_start", ">=", low), bounded("period_start", "<=", high))
     ended = call("and", bounded("period_end", ">=", low), bounded("period_end", "<", Now()))

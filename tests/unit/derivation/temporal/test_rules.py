@@ -107,7 +107,7 @@ def net(data: Database, old: Temporal, delta: Delta) -> Rows:
 
 
 @pytest.mark.parametrize("number", DELETED)
-def test_what_is_deleted(number: str) -> None:
+def test_deletions_of_each_rule(number: str) -> None:
     operator, position, rule = DELETED[number]
     base = (R, S)[position]
     changes = 0
@@ -120,7 +120,7 @@ def test_what_is_deleted(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", INSERTED)
-def test_what_is_inserted(number: str) -> None:
+def test_insertions_of_each_rule(number: str) -> None:
     operator, position, rule = INSERTED[number]
     base = (R, S)[position]
     changes = 0

@@ -75,7 +75,7 @@ def test_many_alternatives_are_left_alone() -> None:
     assert contradiction(call("and", never, *each)) is None
 
 
-def test_what_is_proved_never_holds() -> None:
+def test_proved_conditions_never_hold() -> None:
     """Random predicates at two instants, over random tuples: whatever is true of one is not refuted."""
     refuted = held = 0
     for seed in range(1_500):

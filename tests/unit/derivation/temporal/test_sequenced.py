@@ -79,7 +79,7 @@ def test_rows_that_are_counted_or_judged_keep_their_columns(text: str) -> None:
             assert not any(isinstance(one, Project) for one in below), shape(view(text))
 
 
-def test_what_is_written_out_does_not_double_with_each_condition() -> None:
+def test_the_text_does_not_double_with_each_condition() -> None:
     """NOT EXISTS, OR and periods in one WHERE: parts are written twice at most."""
     conditions = [
         f"(NOT EXISTS (SELECT 1 FROM s WHERE s.id = e.id + {number}) OR e.id = {number})" for number in range(8)
@@ -111,6 +111,6 @@ def test_periods_are_those_of_the_item_of_from() -> None:
         "SELECT id FROM e WHERE PERIOD_START(e) >= NOW() - INTERVAL 18 MONTHS",
     ],
 )
-def test_what_is_bound_can_be_stored(text: str) -> None:
+def test_bound_views_can_be_stored(text: str) -> None:
     query = bind_view(text, TABLES)
     assert restored(stored(query), {("table", table.id): table for table in TABLES.values()}) == query

@@ -27,15 +27,15 @@ def taken(plan: Synopsis, state: State, given: StateBatch) -> tuple[State, list[
     return after, answers["n"].to_pylist()
 
 
-def test_a_count_of_twenty_thousand_bits_is_kept_and_told() -> None:
+def test_a_count_of_twenty_thousand_bits_is_stored_and_printed() -> None:
     asked: Formula = And(Atom("asked", ()), BINARY)
     plan = synopsis(asked, "bag")
     every = [tp for tp in range(STATES) if tp % 3 != 2]
     state, none = taken(plan, EMPTY, batch(0, STATES, q=every))
     assert none == []
-    _, (told,) = taken(plan, state, batch(STATES, STATES + 1, asked=[STATES]))
+    _, (result,) = taken(plan, state, batch(STATES, STATES + 1, asked=[STATES]))
     history = "".join("1" if tp % 3 != 2 else "0" for tp in range(STATES)) + "0"
-    assert Decimal(told) == Decimal(int(history, 2))
+    assert Decimal(result) == Decimal(int(history, 2))
 
 
 def test_the_smaller_count_of_two_is_that_of_the_parts_alone() -> None:

@@ -116,7 +116,7 @@ def test_once_keeps_what_its_window_can_reach(sizes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("sizes", CUTS)
-def test_a_window_away_from_now_skips_what_is_too_near(sizes: tuple[int, ...]) -> None:
+def test_a_window_away_from_now_skips_rows_that_are_too_near(sizes: tuple[int, ...]) -> None:
     assert along(Once(Interval(5, 10), P), EVENTS, *sizes)[0] == [(1, 1), (1, 2), (2, 1), (2, 2)]
 
 
@@ -133,7 +133,7 @@ def test_a_window_away_from_now_is_stored_as_runs_of_instants_not_each_of_them()
 
 @pytest.mark.parametrize("interval", [ALWAYS, Interval(0, 5), Interval(3, None), Interval(3, 5)])
 @pytest.mark.parametrize("counting", ["any", "first"])
-def test_what_was_once_is_read_from_what_is_stored_of_once(interval: Interval, counting: Counting) -> None:
+def test_previous_once_is_read_from_the_relation_of_once(interval: Interval, counting: Counting) -> None:
     log = [(0, {"p": [(1,)]}), (2, {"p": [(2,)]}), (5, {}), (5, {"p": [(1,), (1,)]}), (9, {}), (20, {})]
     formula = Previous(ALWAYS, Once(interval, P, counting))
     semantics = "set" if counting == "any" else "bag"
@@ -177,7 +177,7 @@ def test_formulas_that_differ_in_names_alone_are_stored_once() -> None:
     assert len(plan.stored) == 1
 
 
-def test_what_nothing_binds_is_refused() -> None:
+def test_unbound_variables_are_refused() -> None:
     with pytest.raises(Refused, match="nothing binds y"):
         along(And(P, Comparison("<", X, Y)), EVENTS, 5)
     with pytest.raises(Refused, match=r"left of SINCE.*nothing binds y"):

@@ -8,19 +8,27 @@ import time
 
 import pytest
 
+from weft.algebra.scalar import Literal
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.stored import restored, stored
+from weft.derivation.lift import bound_state
 from weft.derivation.stateful import states
 from weft.errors import PlanMismatch
+from weft.period_sql.notation import DUCKDB
 from weft.planning.form import restored_plan, stored_form
 from weft.planning.plan import Plan, plan, standing_plan
 from weft.planning.plan_tree import plan_tree
+from weft.planning.state_causes import all_states
+from weft.planning.state_plan import state_rows
 
 INT = DataType("INT")
 TABLES = {
     f"t{n}": TableSchema(n + 1, f"t{n}", (Column(1, "id", INT), Column(2, "k", INT), Column(3, "ts", TIMESTAMP)))
     for n in range(13)
 }
+
+
+WINDOW = {name: Literal(at, TIMESTAMP) for name, at in (("tau", -(2**62)), ("t", 2**62), ("t0", 0))}
 
 
 def chain(joins: int, kind: str = "LEFT") -> Plan:
@@ -38,6 +46,25 @@ def test_branches_of_a_chain(joins: int) -> None:
 
 def test_full_joins_chain_too() -> None:
     assert len(chain(4, "FULL").branches) <= 40
+
+
+def ranked(joins: int, kind: str) -> str:
+    """A window function over outer joins, or over a join of derived tables that have one outer join each."""
+    order = ", ".join(f"t{n}.k" for n in range(joins + 1))
+    joined = " ".join(f"{kind} JOIN t{n} ON t{n}.id = t{n - 1}.k" for n in range(1, joins + 1))
+    if kind == "derived":
+        made = "JOIN (SELECT a.id, b.k FROM t{0} a LEFT JOIN t12 b ON b.id = a.id) AS t{0} ON t{0}.id = t0.id"
+        joined = " ".join(made.format(n) for n in range(1, joins + 1))
+    return f"SELECT t0.id, ROW_NUMBER() OVER (PARTITION BY t0.id ORDER BY {order}) AS r FROM t0 {joined}"
+
+
+@pytest.mark.parametrize("joins", range(1, 9))
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL", "derived"])
+def test_sql_of_outer_joins_below_a_window_function(kind: str, joins: int) -> None:
+    found = standing_plan(ranked(joins, kind), TABLES)
+    below = {each for event in found.branches for each in all_states(event.relation)}
+    size = sum(len(state_rows(bound_state(each, WINDOW), None).sql(DUCKDB)) for each in below)
+    assert 1_000 * joins < size < 14_000 * joins
 
 
 MIXED = ("LEFT", "FULL", "RIGHT")

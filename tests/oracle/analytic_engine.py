@@ -139,7 +139,8 @@ class Prepared(DuckDb):
 def informative_case(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference | None]:
     """As ``histories.informative_case``, over some of the engine's worlds.
 
-    A case without an answer at PROBED counts as one without answers.  If no world has answers, there is no reference yet.
+    A case without an answer at PROBED counts as one without answers.  If no world has answers, there is no
+    reference yet.
     """
     text, best = over_views(found.text.plain, engine), None
     numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)

@@ -3,9 +3,9 @@
     python tests/run.py [--long] [STAGE ...]      stages: lint fast examples spark scenario mutation
 
 ``mutation`` runs with --long or by name. After a failed stage, the other stages still run. The Spark stage is one
-process, because a session takes seconds to start, and two sessions would compete for two cores. The other stages run
-one after another during the Spark stage, with low priority. Their output follows the output of the Spark stage. The
-stage of scenarios is the last: whichever ends first, the Spark stage or the others, it runs next to the rest.
+process, because a session takes seconds to start. The other stages run one after another during the Spark stage, with
+low priority. Their output follows the output of the Spark stage. The stage of scenarios is the last. It starts when the
+Spark stage or the others have ended, so that both cores are busy until the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
@@ -167,9 +167,12 @@ def beside(first: str, others: Sequence[str], *, long: bool) -> Iterator[dict[st
     waiting = deque(others)
 
     def lane(shown: IO[str] | None) -> Iterator[dict[str, int]]:
-        with suppress(IndexError):  # the other lane took the last one
-            while True:
-                yield _stage(waiting.popleft(), long=long, shown=shown)
+        while True:
+            try:
+                stage = waiting.popleft()
+            except IndexError:  # the other lane took the last one
+                return
+            yield _stage(stage, long=long, shown=shown)
 
     with ThreadPoolExecutor(1) as pool, TemporaryFile("w+") as shown:
         second = pool.submit(lambda: list(lane(shown)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -152,8 +153,8 @@ def first_of_each(duck: Calendar, text: str, times: Sequence[int]) -> dict[Row, 
     return found
 
 
-def holds(duck: Calendar, text: str, chance: random.Random) -> int:
-    """Check a text over one history; return how many answers it has."""
+def holds(duck: Calendar, text: str, chance: random.Random) -> Counter[str]:
+    """Check a text over one history.  Return the number of its answers, and of comparisons of its deltas."""
     given = history(chance)
     duck.load(given.rows)
     times = instants(text, [row for rows in given.rows.values() for row in rows])
@@ -166,12 +167,16 @@ def holds(duck: Calendar, text: str, chance: random.Random) -> int:
         for row, s in earliest(run(duck, rows_of(group, None, None, tables))).items():
             delivered.setdefault(row, s)
     assert _readable(delivered) == _readable(wanted), (text, given.rows, [str(EPOCH + cut * MICRO) for cut in cuts])
-    check_deltas(duck, standing, (cuts[0], cuts[1]), times)
-    return len(wanted)
+    deltas = check_deltas(duck, standing, (cuts[0], cuts[1]), times)
+    return Counter(answers=len(wanted), deltas=deltas)
 
 
-def check_deltas(duck: Calendar, standing: Standing, window: tuple[int, int], times: Sequence[int]) -> None:
-    """The rows just before the window and the exact deltas add up to the rows at each instant of the window."""
+def check_deltas(duck: Calendar, standing: Standing, window: tuple[int, int], times: Sequence[int]) -> int:
+    """The rows just before the window and the exact deltas add up to the rows at each instant of the window.
+
+    Return the number of comparisons.
+    """
+    compared = 0
     tau, t = window
     group = standing.group([standing.member(1, tau)], t)
     for state in {each for branch in group.branches() for each in states(branch.event.relation)}:
@@ -198,6 +203,8 @@ def check_deltas(duck: Calendar, standing: Standing, window: tuple[int, int], ti
                 f"GROUP BY ALL HAVING SUM(n) <> 0"
             ).fetchall()
             assert not off, (off, at, window)
+            compared += 1
+    return compared
 
 
 @pytest.fixture(scope="module")
@@ -207,13 +214,16 @@ def duck() -> Calendar:
 
 @pytest.mark.parametrize("text", KEPT)
 def test_fixed_texts(duck: Calendar, text: str) -> None:
-    assert holds(duck, text, random.Random("kept"))
+    assert holds(duck, text, random.Random("kept"))["answers"]
 
 
 @pytest.mark.parametrize("shard", shards(40, 2))
 def test_drawn_texts(duck: Calendar, shard: int) -> None:
     chance = random.Random(f"calendar below aggregates {shard}")
-    assert sum(holds(duck, drawn(chance), chance) for _ in range(4))
+    counts = Counter[str]()
+    for _ in range(4):
+        counts += holds(duck, drawn(chance), chance)
+    assert counts["answers"] and counts["deltas"], counts
 
 
 def test_the_reference_is_spark_s_calendar(duck: Calendar) -> None:

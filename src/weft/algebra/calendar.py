@@ -101,15 +101,50 @@ def last_multiple(size: int, phase: int, instant: Scalar) -> Scalar:
 
 def multiple_of(value: Scalar) -> tuple[Scalar, int] | None:
     """Return the instant and the size of ``last_multiple`` without a phase, or None for another expression."""
+    found = _multiple(value)
+    if found is None:
+        return None
+    time, size = _undated(found[0]), found[1]
+    return (time, size) if last_multiple(size, 0, time) == value else None
+
+
+def _multiple(value: Scalar) -> tuple[Scalar, int] | None:
+    """Return the instant, as ``dated`` writes it, and the size of ``last_multiple`` with any phase, or None."""
     match value:
         case Call(
             name="timestamp_micros",
-            args=(Call(name="-", args=(Call(name="unix_micros", args=(instant,)), Call(name="%", args=(_, size)))),),
-        ) if isinstance(size, Literal) and isinstance(size.value, int):
-            time = instant.branches[0][1] if isinstance(instant, Case) else instant  # as ``dated`` writes it
-            return (time, size.value) if last_multiple(size.value, 0, time) == value else None
+            args=(
+                Call(
+                    name="-",
+                    args=(
+                        Call(name="unix_micros", args=(instant,)) as micros,
+                        Call(
+                            name="%",
+                            args=(
+                                Call(name="+", args=(Call(name="%", args=(since, Literal(value=int(size)))), length)),
+                                other,
+                            ),
+                        ),
+                    ),
+                ),
+            ),
+        ) if size > 0 and length == other and isinstance(length, Literal) and length.value == size:
+            match since:
+                case Call(name="-", args=(counted, Literal(value=int()))) if counted == micros:
+                    return instant, size
+                case _:
+                    return (instant, size) if since == micros else None
         case _:
             return None
+
+
+def _undated(instant: Scalar) -> Scalar:
+    """Return the argument of ``dated``."""
+    match instant:
+        case Case(branches=((_, time),), default=None):
+            return time
+        case _:
+            return instant
 
 
 def reached(unit: str, instant: Scalar) -> Scalar:
@@ -175,8 +210,8 @@ def within_calendar(value: Scalar, depth: int = 0) -> bool:
             return all(within_calendar(arg, depth) for arg in args)
         case Call(name="date_trunc" | "from_utc_timestamp" | "to_utc_timestamp", args=args):
             return all(within_calendar(arg, depth) for arg in args)
-        case Call(name="timestamp_micros", args=(Call(args=(Call(name="unix_micros", args=(instant,)), _)),)):
-            return within_calendar(instant, depth)  # a multiple of a length
+        case Call(name="timestamp_micros") if (found := _multiple(value)) is not None:
+            return within_calendar(found[0], depth)
         case Case(branches=branches, default=default):
             values = [value for _, value in branches]
             return all(within_calendar(each, depth) for each in (values if default is None else [*values, default]))
@@ -228,12 +263,9 @@ def _near_part(base: Scalar) -> tuple[Shifted, int] | None:
         case Call(name="from_utc_timestamp" | "to_utc_timestamp", args=(inner, _)):
             below, slack = near(inner)
             return below, slack + DAY
-        case Call(
-            name="timestamp_micros",
-            args=(Call(args=(Call(name="unix_micros", args=(inner,)), Call(args=(_, Literal(value=int(size)))))),),
-        ):  # a multiple of a length
-            below, slack = near(inner)
-            return below, slack + size
+        case Call(name="timestamp_micros") if (found := _multiple(base)) is not None:
+            below, slack = near(found[0])
+            return below, slack + found[1]
         case Case(branches=branches, default=default):
             values = [value for _, value in branches]
             return _near_all(values if default is None else [*values, default])
@@ -277,7 +309,9 @@ def _without_elapsed(moved: Shifted) -> tuple[Shifted, int]:
     kept, slack = [], 0
     for interval, count in moved.intervals:
         match interval:
-            case Call(name="-", args=(_, Call(name="date_trunc", args=(Literal(value=str(unit)), _)))):
+            case Call(name="-", args=(time, Call(name="date_trunc", args=(Literal(value=str(unit)), start)))) if (
+                _undated(start) == time or start == time
+            ):
                 slack += abs(count) * _longest(unit)
             case _:
                 kept.append((interval, count))

@@ -407,7 +407,7 @@ class Turns:
     @property
     def unknown(self) -> Plain:
         """The condition that the comparison is neither true nor false."""
-        other = reached(self)
+        other = turn_value(self)
         if not within_calendar(other):  # the thresholds are NULL outside the calendar, too
             return Plain(call("is null", first_threshold(self.turns[0])))
         parts = shifted(other)
@@ -431,7 +431,7 @@ def first_threshold(turn: NowFrom | Turns) -> Scalar:
     return first_threshold(turn.turns[0]) if isinstance(turn, Turns) else turn.threshold
 
 
-def reached(turn: NowFrom | Turns) -> Scalar:
+def turn_value(turn: NowFrom | Turns) -> Scalar:
     """Return the value that NOW, or the function of NOW in a comparison, reaches at the turn."""
     if isinstance(turn, NowFrom):
         return turn.threshold

@@ -13,7 +13,7 @@ from weft.api.weft_methods import WeftMethods
 from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
-from weft.catalog.seen import Seen, is_barred, query_thing
+from weft.catalog.seen import Seen, query_thing
 from weft.catalog.subscriptions import Subscription
 from weft.errors import NotFound
 from weft.printable import Brief
@@ -211,7 +211,7 @@ class Browsing(WeftMethods):
 def _told(seen: Seen, listed: ListedQuery) -> ListedQuery:
     """Others than the owner do not see why a channel fails: the error names receivers."""
     query = seen.as_shown(listed.query)
-    if is_barred(query):
+    if query.is_barred:
         return replace(listed, query=query, trouble=query.reason)
     hidden = listed.trouble is not None and query.state != "failed" and not seen.may(Right.OWN, query_thing(query))
     return replace(listed, query=query, trouble="a channel fails" if hidden else listed.trouble)

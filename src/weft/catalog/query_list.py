@@ -22,9 +22,10 @@ from weft.printable import Brief
 class QueryFilter:
     """A choice of installed queries.  A field that is None or False excludes no query.
 
-    ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries that failed or
-    have a failing channel remain.  With ``synopsis``, only queries that are maintained as synopses remain.  With
-    ``seen_by``, only the queries of this owner and those with these IDs remain.
+    ``text`` is a part of the name, the text or the owner, in any case.  With ``troubled``, only queries remain that
+    failed, that are paused because their owner has lost a right, or that have a failing channel.  With ``synopsis``,
+    only queries that are maintained as synopses remain.  With ``seen_by``, only the queries of this owner and those
+    with these IDs remain.
     """
 
     text: str | None = None
@@ -83,7 +84,7 @@ class QueryList:
     def counts(self, wanted: QueryFilter) -> dict[str, int]:
         """Return the number of the wanted queries in each state.
 
-        As ``troubled``, return the number of those that failed or have a failing channel.
+        As ``troubled``, return the number of those that ``QueryFilter.troubled`` selects.
         """
         state, found = ddl.queries.c.state, Counter[str]()
         with self._database.reading() as connection:
@@ -141,7 +142,8 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     if wanted.troubled:
         failing = select(ddl.subscriptions.c.query_id).where(ddl.UNWELL, ddl.subscriptions.c.last_error.is_not(None))
         failed = select(queries.query_id).where(ddl.LIVE, queries.state == "failed")
-        conditions.append(queries.query_id.in_(union(failed, failing)))
+        barred = select(queries.query_id).where(ddl.LIVE, queries.state == "paused", queries.reason.is_not(None))
+        conditions.append(queries.query_id.in_(union(failed, barred, failing)))
     if wanted.synopsis:
         conditions.append(queries.plan_id.in_(select(ddl.plans.c.plan_id).where(ddl.SYNOPSIS)))
     return conditions
@@ -165,7 +167,7 @@ def _listed(query: QueryRecord, channels: int, failing: int, error: str | None) 
     trouble = None
     if query.state == "failed":
         trouble = query.reason or "failed"
-    elif query.state == "paused" and query.reason:  # its owner has lost a right
+    elif query.is_barred:
         trouble = query.reason
     elif failing:
         first = (error or "").split("\n", 1)[0]

@@ -332,6 +332,11 @@ class QueryRecord(Brief):
     saved_id: int | None = None
 
     @property
+    def is_barred(self) -> bool:
+        """Whether the query is paused because its owner has lost a right.  ``weft pause`` records no reason."""
+        return self.state == "paused" and self.reason is not None
+
+    @property
     def rows(self) -> int:
         """The number of answers so far."""
         return self.next_ordinal - 1

@@ -57,7 +57,7 @@ class Seen:
             raise not_found("query", name, known)
         if not self.may(right, query_thing(found[0])):
             shown = self.as_shown(found[0])
-            raise not_allowed(self.rights, right, shown.name, shown.reason if is_barred(shown) else None)
+            raise not_allowed(self.rights, right, shown.name, shown.reason if shown.is_barred else None)
         return self.as_shown(found[0])
 
     def as_shown(self, query: QueryRecord) -> QueryRecord:
@@ -65,7 +65,7 @@ class Seen:
 
         The reason names what the owner may not read.
         """
-        if not is_barred(query) or self.rights.may(Right.OWN, query_thing(query)):
+        if not query.is_barred or self.rights.may(Right.OWN, query_thing(query)):
             return query
         return replace(query, reason="its owner has lost a right")
 
@@ -182,14 +182,9 @@ class Seen:
         )
 
 
-def is_barred(query: QueryRecord) -> bool:
-    """Return whether a query is paused because its owner has lost a right.  ``weft pause`` records no reason."""
-    return query.state == "paused" and query.reason is not None
-
-
 def query_thing(query: QueryRecord) -> Thing:
     """Return a query as an object of rights."""
-    return Thing("query", str(query.query_id), owner=query.user, barred=is_barred(query))
+    return Thing("query", str(query.query_id), owner=query.user, barred=query.is_barred)
 
 
 def saved_thing(saved: SavedQuery) -> Thing:

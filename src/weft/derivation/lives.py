@@ -46,7 +46,7 @@ MOST_ALTERNATIVES: Final = 64
 """An OR of conditions that depend on time or on subqueries may have at most this number of alternatives."""
 _NEVER: Final = Literal(from_datetime(dt.datetime(1, 1, 3)), TIMESTAMP, fixed=True)
 _ALWAYS: Final = Literal(from_datetime(dt.datetime(9999, 12, 29)), TIMESTAMP, fixed=True)
-"""Instants before and after all others.  The clock of each zone shows a time of the years 1 to 9999."""
+"""Instants that NOW does not reach.  They are two days within the years 1 to 9999: each zone's clock shows them."""
 _PERIOD: Final = DataType("STRUCT", fields=(("begun", TIMESTAMP), ("ended", TIMESTAMP)))
 PERIODS: Final = "_p"
 """The beginning of the range variables of periods."""
@@ -146,7 +146,7 @@ def _lives(own: tuple[Source, ...], demanded: Predicate, outputs: tuple[Output, 
 def _too_many(count: int) -> SqlError:
     return SqlError(
         f"the ORs below an aggregate multiply out to {count} alternatives, but at most {MOST_ALTERNATIVES} are allowed",
-        hint="Split the query into several, or write UNION of SELECTs with fewer ORs below the aggregate.",
+        hint="Split the query into several with fewer ORs below the aggregate.",
     )
 
 
@@ -213,7 +213,7 @@ def _with_periods(
 
 
 def _periods(turns: Turns, alias: str) -> Unnest:
-    bounds = [*((_NEVER,) if turns.begun else ()), *(relational.reached(turn) for turn in turns.turns)]
+    bounds = [*((_NEVER,) if turns.begun else ()), *(relational.turn_value(turn) for turn in turns.turns)]
     bounds += (_ALWAYS,) if len(bounds) % 2 else ()
     names = [Literal(name, STRING, fixed=True) for name, _ in _PERIOD.fields]
     pairs = zip(bounds[::2], bounds[1::2], strict=True)
@@ -223,7 +223,7 @@ def _periods(turns: Turns, alias: str) -> Unnest:
 
 
 def _turn_at(turn: NowFrom | Turns, instant: Scalar) -> NowFrom | Turns:
-    return substitute(turn, {relational.reached(turn): instant})
+    return substitute(turn, {relational.turn_value(turn): instant})
 
 
 def _carried(own: tuple[Source, ...], outputs: tuple[Output, ...], bodies: Sequence[Predicate]) -> tuple[Output, ...]:

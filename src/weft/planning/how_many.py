@@ -58,7 +58,7 @@ def how_many(summary: CauseSummary, extents: Mapping[str, TableExtent], *, from_
         size = _size if len(summary.tables) > _SHOWN_RATES else _size_and_rate
         sizes = [f"{name}: {size(extents[name], _unit(summary, [name]))}" for name in summary.tables]
         read = f" ({'; '.join(sizes)})" if sizes else ""
-        return f"Answers so far: `weft try` counts them, `weft backtest` dates them{read}."
+        return f"Answers so far: `weft try` counts them, `weft backtest` lists them{read}."
     most = summary.at_first + sum(extents[name].rows for name in summary.bounded_by)
     names = list(dict.fromkeys(summary.bounded_by))
     if not most:
@@ -106,13 +106,15 @@ def rate(extent: TableExtent) -> str | None:
     daily = _daily(extent)
     if not daily:
         return None
-    days = extent.rows / daily
+    days = _days(extent)
     over = f"{days:,.0f} day{'s' * (round(days) != 1)}"
     return f"{daily:,.0f} a day over {over}" if daily >= 1 else f"{extent.rows:,} in {over}"
 
 
+def _days(extent: TableExtent) -> float:
+    return 0 if extent.first is None or extent.last is None else (extent.last - extent.first) / _DAY
+
+
 def _daily(extent: TableExtent) -> float:
     """Return the number of rows per day, or 0 if the rows span less than a day."""
-    if extent.first is None or extent.last is None or extent.last - extent.first < _DAY:
-        return 0
-    return extent.rows * _DAY / (extent.last - extent.first)
+    return extent.rows / _days(extent) if _days(extent) >= 1 else 0

@@ -409,8 +409,11 @@ def _of_calendar(instant: Scalar) -> str | None:
     'an instant of the calendar near m.ts'
     """
     parts = shifted(instant)
-    usual = parts.base.branches[0][1] if isinstance(parts.base, Case) and parts.base.default is not None else instant
-    moved, slack = near(usual)
+    if isinstance(parts.base, Case) and parts.base.default is not None:
+        moved, slack = near(parts.base.branches[0][1])  # the usual instant
+        moved = replace(moved, micros=moved.micros + parts.micros, intervals=(*moved.intervals, *parts.intervals))
+    else:
+        moved, slack = near(instant)
     if not slack or moved.intervals or not isinstance(moved.base, ColumnRef):
         return None
     days, name = round(moved.micros / DAY), scalar_words(moved.base)

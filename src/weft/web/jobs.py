@@ -109,7 +109,7 @@ class Job:
         A token shows only what it could have started itself, because the outcome can contain rows.
         """
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
-        return by is None or (self.by == by and covered)
+        return covered and (by is None or self.by == by)
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""

@@ -111,7 +111,7 @@ RANK = "RANK() OVER (PARTITION BY newsgroup ORDER BY subject)"
         (f"SELECT msgid FROM msgs QUALIFY {RANK} <= 3", "at most 1,000, one for each row of msgs"),
         (
             f"SELECT msgid, {RANK} AS r FROM msgs",
-            "`weft try` counts them, `weft backtest` dates them (msgs: 1,000 rows",
+            "`weft try` counts them, `weft backtest` lists them (msgs: 1,000 rows",
         ),
         (f"SELECT msgid FROM (SELECT msgid, {RANK} + 1 AS r, 2 AS c FROM msgs) t WHERE r > c", "at most 1,000, one"),
     ],

@@ -139,8 +139,8 @@ def test_from_now_on_earlier_answers_are_omitted() -> None:
         ("SELECT name FROM users", "Answers so far: none; no rows in users."),
         (
             "SELECT m.msgid FROM msgs m, users u",
-            "Answers so far: `weft try` counts them, `weft backtest` dates them (msgs: 800 rows, 20 a day; users: 0 "
-            "rows).",
+            "Answers so far: `weft try` counts them, `weft backtest` lists them (msgs: 800 rows, 20 "
+            "a day; users: 0 rows).",
         ),
         (
             "SELECT name FROM staff",
@@ -177,7 +177,7 @@ def test_from_now_on_each_select_counts_and_a_view_bounds_nothing() -> None:
         "Answers: at most two for each row of msgs; rows now: 2."
     )
     assert how_many(summarized("SELECT name FROM staff"), {"staff": TableExtent(3, 0, 1, view=True)}) == (
-        "Answers so far: `weft try` counts them, `weft backtest` dates them (staff: 3 recorded changes)."
+        "Answers so far: `weft try` counts them, `weft backtest` lists them (staff: 3 recorded changes)."
     )
 
 

@@ -266,6 +266,7 @@ def test_each_branch_of_a_threshold_reads_a_slice_of_the_table() -> None:
     ("text", "words"),
     [
         ("TIMESTAMPDIFF(MONTH, c, NOW()) >= 2", "NOW reaches an instant of the calendar about 61 days after t.c"),
+        ("TIMESTAMPDIFF(MONTH, c, NOW() - INTERVAL 3 DAYS) >= 2", "an instant of the calendar about 64 days after t.c"),
         ("FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') > c", "FROM_UTC_TIMESTAMP(NOW(), 'Europe/Berlin') > t.c turns"),
         ("ADD_MONTHS(NOW(), 12) >= c", "NOW reaches an instant of the calendar about 365 days before t.c"),
         ("c + INTERVAL 1 YEAR <= NOW()", "NOW reaches t.c + INTERVAL 1 YEAR"),

@@ -31,6 +31,7 @@ def tokens(full: Weft) -> dict[str, str]:
     made["anna reads"] = accounts.create_token("anna", scopes=("read",)).secret
     withdrawn = accounts.create_token("anna", scopes=everything)
     made["anna loads"] = accounts.create_token("anna", scopes=("load",)).secret
+    made["root administers"] = accounts.create_token("root", scopes=("admin",)).secret
     accounts.withdraw_token(withdrawn.record.secret_id)
     return {**made, "withdrawn": withdrawn.secret, "unknown": "weft_unknown"}
 
@@ -172,3 +173,4 @@ def test_a_token_sees_only_jobs_that_it_could_have_started(send: Sent) -> None:
         for who, method, shown in (("anna loads", "GET", path), ("anna loads", "DELETE", path)):
             assert send(who, method, shown).status_code == 404
         assert send("anna loads", "GET", f"/jobs/{each['id']}").status_code == 404
+        assert send("root administers", "GET", f"/jobs/{each['id']}").status_code == 404

@@ -11,7 +11,6 @@ from starlette.routing import Route
 from weft import charts
 from weft.catalog.query_list import QueryFilter
 from weft.catalog.records import QueryRecord, QueryState
-from weft.catalog.seen import is_barred
 from weft.errors import Refused, WeftError
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.visits import Visit, page
@@ -36,7 +35,7 @@ def listed(visit: Visit) -> Response:
     )
     found = visit.weft.query_page(wanted, after=visit.asked("after") or None, limit=_LISTED + 1)
     counts = visit.weft.query_counts()
-    undated = (each.query for each in found[:_LISTED] if each.query.tau is not None and each.query.next_due is None)
+    undated = (each.query for each in found[:_LISTED] if each.query.state == "active" and each.query.next_due is None)
     return visit.show(
         "queries.html",
         queries=found[:_LISTED],
@@ -52,7 +51,7 @@ def listed(visit: Visit) -> Response:
 def overview(visit: Visit) -> Response:
     """Show the text of a query, when it has answers, its latest ones, its channels and its ticks."""
     weft, query = visit.weft, _query(visit)
-    if is_barred(query) and visit.owns(query) and not visit.is_admin:
+    if query.is_barred and visit.owns(query) and not visit.is_admin:
         return visit.show("query_barred.html", query=query)
     shown = weft.show(query.name, ticks=_TICKS)
     ticked = [tick for tick in shown.ticks if tick.rows is not None]

@@ -104,12 +104,15 @@ class Job:
         return self._over.is_set()
 
     def is_seen(self, by: str | None, scopes: Scopes) -> bool:
-        """Return whether the person ``by`` (None: anybody) may see the job with a token of these scopes.
+        """Return whether the person ``by`` may see the job with a token of these scopes.
 
-        A token shows only what it could have started itself, because the outcome can contain rows.
+        A token shows only what it could have started itself, because the outcome can contain rows.  For administrators
+        (``by`` is None) it shows the jobs of all, if it may read.
         """
+        if by is None:
+            return scopes is None or "read" in scopes
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
-        return covered and (by is None or self.by == by)
+        return self.by == by and covered
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""

@@ -53,7 +53,7 @@ class Browsing(WeftMethods):
         """Return at most ``limit`` installed queries in the order of their names, which come after ``after``."""
         seen = self.opened.seen()
         found = seen.catalog.query_list.page(replace(wanted or QueryFilter(), seen_by=seen.seen_by), after, limit)
-        return found if seen.seen_by is None else tuple(_told(seen, each) for each in found)
+        return found if seen.seen_by is None else tuple(_without_errors_of_others(seen, each) for each in found)
 
     @requires(Right.READ)
     def news_page(self, *, before: QueryRecord | None = None, limit: int = 20) -> tuple[QueryRecord, ...]:
@@ -208,7 +208,7 @@ class Browsing(WeftMethods):
         return tuple(each for each in held if each is not None)
 
 
-def _told(seen: Seen, listed: ListedQuery) -> ListedQuery:
+def _without_errors_of_others(seen: Seen, listed: ListedQuery) -> ListedQuery:
     """Others than the owner do not see why a channel fails: the error names receivers."""
     query = seen.as_shown(listed.query)
     if query.is_barred:

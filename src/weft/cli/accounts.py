@@ -291,14 +291,14 @@ def create_token(
         print_json(issued_json(issued, names))
         return
     echo(issued.secret)
-    echo(_told(issued, name), err=True)
+    echo(_issued_text(issued, name), err=True)
 
 
 def _expiry(expires_at: int | None) -> str:
     return "never" if expires_at is None else moment(expires_at)
 
 
-def _told(issued: Issued, name: str) -> str:
+def _issued_text(issued: Issued, name: str) -> str:
     until = "" if issued.record.expires_at is None else f", until {_expiry(issued.record.expires_at)}"
     scopes = ", ".join(sorted(issued.record.scopes or ()))
     return f"Token {issued.record.secret_id} works as {name} with the scopes {scopes}{until}. It is not shown again."

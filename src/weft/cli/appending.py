@@ -13,7 +13,7 @@ import typer
 from weft.api.json.tables import created_json
 from weft.cli import terminal
 from weft.cli.frame import HomeOption, JsonOption, example, opened
-from weft.cli.loads import FutureOption, KeyOption, LateOption, tell_load
+from weft.cli.loads import FutureOption, KeyOption, LateOption, print_load
 from weft.cli.printing import print_result, typed
 from weft.errors import Refused
 
@@ -77,7 +77,7 @@ def append(
         times: dict[str, Any] = {"ts_from": ts_from, "late": late, "future": future}
         load = weft.append(name, rows, user=user or terminal.user(), **times)
         ahead = weft.lies_ahead(load)
-    tell_load(load, ahead, json)
+    print_load(load, ahead, json)
 
 
 @contextmanager

@@ -96,10 +96,10 @@ def init(
             places = {"catalog": str(address), "store": str(address.data)}
             print_json({"home": str(folder_of_home), "clock": record.clock, "id": record.home_id, **places})
             return
-        _tell(folder_of_home, before, weft.catalog)
+        _print_home(folder_of_home, before, weft.catalog)
 
 
-def _tell(folder: Path, before: int | None, catalog: Catalog) -> None:
+def _print_home(folder: Path, before: int | None, catalog: Catalog) -> None:
     """Print the result of ``init``. ``before`` is the mode that the folder had."""
     record, address = catalog.home(), catalog.address
     what = "is one more folder of a home" if catalog.joins else "is a home"

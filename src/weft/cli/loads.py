@@ -136,7 +136,7 @@ def mail(
             progress=progress,
         )
         ahead = weft.lies_ahead(load)
-    tell_load(load, ahead, json)
+    print_load(load, ahead, json)
 
 
 def file(
@@ -178,7 +178,7 @@ def file(
             progress=progress,
         )
         ahead = weft.lies_ahead(load)
-    tell_load(load, ahead, json)
+    print_load(load, ahead, json)
 
 
 def _given(path: Path | str) -> Given:
@@ -201,10 +201,10 @@ def monpoly(
         print_json(log_json(summaries))
         return
     for each in summaries:
-        tell_load(each, False, json=False)
+        print_load(each, False, json=False)
 
 
-def tell_load(load: Summary, ahead: bool, json: bool) -> None:
+def print_load(load: Summary, ahead: bool, json: bool) -> None:
     """Print the summary of a load.  ``ahead`` is true if rows of the load have a future ``ts``."""
     if json:
         print_json(summary_json(load))

@@ -36,7 +36,7 @@ def columns_of_delta(path: Store, chosen: Chosen) -> Columns:
 
     Raises NotFound if the table does not exist, ExtractionError if it cannot be read, or Refused if its feed is off.
     """
-    return _columns(_telling(path), chosen, str(path))
+    return _columns(_state_with_changes(path), chosen, str(path))
 
 
 def read_delta(
@@ -52,7 +52,7 @@ def read_delta(
     Raise NotFound, ExtractionError or Refused if the table cannot be read, or if changes would be missed.
     """
     where, name = str(path), schema.name
-    state = _telling(path)
+    state = _state_with_changes(path)
     if seen and (seen["id"] != state.table_id or state.version < seen["version"]):
         raise Refused(
             "the Delta table was replaced, or restored to an older version",
@@ -68,7 +68,7 @@ def read_delta(
     return TableFeed(lambda _: changes, added, reached, once=True)
 
 
-def _telling(path: Store) -> TableState:
+def _state_with_changes(path: Store) -> TableState:
     state = state_of(path)
     if not state.feeds:
         raise Refused(

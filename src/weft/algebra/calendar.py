@@ -113,27 +113,29 @@ def _multiple(value: Scalar) -> tuple[Scalar, int] | None:
     match value:
         case Call(
             name="timestamp_micros",
+            args=(Call(name="-", args=(Call(name="unix_micros", args=(instant,)) as micros, rest)),),
+        ):
+            size = _size_of_rest(rest, micros)
+            return None if size is None else (instant, size)
+        case _:
+            return None
+
+
+def _size_of_rest(rest: Scalar, micros: Scalar) -> int | None:
+    """Return the size if ``rest`` is the remainder that ``last_multiple`` subtracts from ``micros``, or None."""
+    match rest:
+        case Call(
+            name="%",
             args=(
-                Call(
-                    name="-",
-                    args=(
-                        Call(name="unix_micros", args=(instant,)) as micros,
-                        Call(
-                            name="%",
-                            args=(
-                                Call(name="+", args=(Call(name="%", args=(since, Literal(value=int(size)))), length)),
-                                other,
-                            ),
-                        ),
-                    ),
-                ),
+                Call(name="+", args=(Call(name="%", args=(since, Literal(value=int(size)) as length)), added)),
+                divisor,
             ),
-        ) if size > 0 and length == other and isinstance(length, Literal) and length.value == size:
+        ) if size > 0 and length == added == divisor:
             match since:
                 case Call(name="-", args=(counted, Literal(value=int()))) if counted == micros:
-                    return instant, size
+                    return size
                 case _:
-                    return (instant, size) if since == micros else None
+                    return size if since == micros else None
         case _:
             return None
 

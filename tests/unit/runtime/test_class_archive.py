@@ -129,24 +129,19 @@ def test_one_that_is_not_as_long_as_it_was_is_not_used(
     assert archive_options(archive, "1g") == ()
 
 
-def test_it_is_neither_used_nor_made_where_it_is_not_wanted(
-    java: Java, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("setting", ["off", "existing"])
+def test_without_auto_no_archive_is_created_and_only_existing_uses_one(
+    java: Java, jars: tuple[Path, ...], setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WEFT_CLASS_ARCHIVE", "off")
+    monkeypatch.setenv("WEFT_CLASS_ARCHIVE", setting)
     archive = class_archive(java, jars, OPTIONS)
     assert archive_options(archive, "1g") == ()
     assert not make_in_background()
-    assert archive_options(_made(archive), "1g") == ()
-
-
-def test_an_existing_archive_is_used_and_none_is_created(
-    java: Java, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WEFT_CLASS_ARCHIVE", "existing")
-    archive = class_archive(java, jars, OPTIONS)
-    assert archive_options(archive, "1g") == ()
-    assert not make_in_background()
-    assert f"-XX:SharedArchiveFile={archive.file}" in archive_options(_made(archive), "1g")
+    options = archive_options(_made(archive), "1g")
+    if setting == "off":
+        assert options == ()
+    else:
+        assert f"-XX:SharedArchiveFile={archive.file}" in options
 
 
 @pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS"])

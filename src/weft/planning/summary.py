@@ -275,9 +275,12 @@ def _changing(state: StateSchema, part: Query) -> list[str]:
     read = [source for block in mergeable_blocks(inner, ()) for source in block.sources]
     if len(read) != 1 or not isinstance(read[0], Scan) or isinstance(read[0].table, StateSchema):
         return []
-    name, events = read[0].table.name, causes(state)
+    name = read[0].table.name
     match state.operator:
-        case Grouped() if not any(event.driver.inside for event in events):
+        case Grouped():
+            events = causes(state)
+            if any(event.driver.inside for event in events):
+                return []
             at_once = any(event.driver.scan is not None for event in events)
             return [name] * (at_once + sum(map(_by_time, events)))
         case Windowed(functions=functions):

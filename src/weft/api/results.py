@@ -84,7 +84,7 @@ class Results(Tabular):
 
         return sorted_answers(read_rows(self._data, self.query), self.order, self._limit)
 
-    def _found_by(self, query_id: int, first: int, last: int) -> tuple[int, int] | None:
+    def _found_by(self, query_id: int, first: int, last: int) -> tuple[int, ...] | None:
         """Return the result of ``Ticks.with_answers``, or None after the home is closed, so that all files are read."""
         try:
             return self._ticks.with_answers(query_id, first, last)

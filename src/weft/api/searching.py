@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.storage.table import Table
 
 T = TypeVar("T")
-_SECONDS: Final = 1.0
+_SECONDS: Final = 0.3
 """The time for which a search reads answers that are not in the index yet."""
 _FEW: Final = 5_000
 """The number of answers that a search indexes at once if there is no index."""
@@ -109,8 +109,8 @@ class Searching(WeftMethods):
 def _catch_up(home: OpenHome, index: WordIndex, *, quickly: bool) -> bool:
     """Index the answers of later versions of the ledger.  Return whether the index has all answers.
 
-    With ``quickly``, stop after a second, read no large ledger for the first time, and do not wait for a thread that
-    adds answers.
+    With ``quickly``, stop after ``_SECONDS``, read no large ledger for the first time, and do not wait for a thread
+    that adds answers.
     """
     from weft.storage.table import Table
 

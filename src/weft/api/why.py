@@ -29,7 +29,7 @@ def why(home: OpenHome, name: str, ordinal: int) -> Why:
             f"{query.name} has no answer {ordinal}",
             hint=f"It has {counted(query.rows, 'answer')}. List them: weft results {query.name}",
         )
-    first_at, tick, row = read_stored(home.catalog.data, query, ordinal)
+    first_at, tick, row = read_stored(home.catalog.data, query, ordinal, home.catalog.ticks.with_answers)
     tables = relations(home.catalog, query.reads)
     plan = _plan_of(home, query, ordinal, tables)
     answer = StoredAnswer(first_at, tuple(row))

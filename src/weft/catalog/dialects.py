@@ -31,6 +31,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import registry, sqlite
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, DropSchema
@@ -67,6 +68,17 @@ _CLIENT_SETTINGS: Final = {
 """The defaults of parameters that the URL can also contain."""
 
 
+class _SqliteCompiler(SQLiteCompiler):
+    """SQLite, whose LIKE ignores the case of ASCII letters, as its ``lower`` does.
+
+    A search for a word compares the texts of all queries, and ``lower`` would take a third of the time.
+    """
+
+    def visit_ilike_case_insensitive_operand(self, element: Any, **named: Any) -> str:
+        """Return the operand of a comparison that ignores case."""
+        return self.process(element.element, **named)
+
+
 class SqliteDialect(SQLiteDialect_pysqlite):
     """SQLite, for a cache of compiled statements that all files of this process share.
 
@@ -74,6 +86,7 @@ class SqliteDialect(SQLiteDialect_pysqlite):
     """
 
     supports_statement_cache = True
+    statement_compiler = _SqliteCompiler
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

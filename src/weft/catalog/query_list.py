@@ -133,8 +133,8 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [ddl.LIVE]
     if wanted.text:
         part = wanted.text.casefold()
-        texts = (queries.folded, func.lower(queries.sql), func.lower(queries.user))
-        conditions.append(or_(*(each.contains(part, autoescape=True) for each in texts)))
+        texts = (queries.folded, queries.sql, queries.user)
+        conditions.append(or_(*(each.icontains(part, autoescape=True) for each in texts)))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
     if wanted.user:

@@ -249,14 +249,14 @@ class Ticks:
         )
         return {row[0]: int(row[1]) for row in self._database.rows(wanted.group_by(member.query_id))}
 
-    def with_answers(self, query_id: int, first: int, last: int) -> tuple[int, int] | None:
-        """Return the first and the last tick that found the answers ``first`` to ``last`` of a query.
+    def with_answers(self, query_id: int, first: int, last: int) -> tuple[int, ...] | None:
+        """Return the ticks that found the answers ``first`` to ``last`` of a query, in order.
 
         Return None if the catalog does not have all of these ticks.
         """
         with self._database.reading() as connection:
-            found = connection.execute(_WITH_ANSWERS, {"of_query": query_id, "first": first, "last": last}).one()
-        return (found.begin, found.end) if found.reached else None
+            rows = connection.execute(_WITH_ANSWERS, {"of_query": query_id, "first": first, "last": last}).all()
+        return tuple(row.tick_id for row in rows) if rows and rows[0].reached else None
 
     def rows_of(self, paths: Collection[str], limit: int) -> tuple[tuple[int, str, int], ...]:
         """Return (instant of the tick, path, number of rows) of these tables at the latest ``limit`` ticks, the oldest
@@ -297,12 +297,8 @@ def _with_answers() -> Select[Any]:
     so_far = func.sum(some.c.rows).over(order_by=some.c.tick_id.desc())
     counted = select(some.c.tick_id, some.c.rows, so_far.label("so_far")).subquery()
     wanted = and_(counted.c.so_far > total - last, counted.c.so_far - counted.c.rows <= total - first)
-    found: list[Any] = [
-        func.min(counted.c.tick_id).label("begin"),
-        func.max(counted.c.tick_id).label("end"),
-        (func.max(counted.c.so_far) > total - first).label("reached"),
-    ]
-    return select(*found).where(wanted)
+    reached = (counted.c.so_far > total - first).label("reached")  # by the first tick
+    return select(counted.c.tick_id, reached).where(wanted).order_by(counted.c.tick_id)
 
 
 _WITH_ANSWERS: Final = _with_answers()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -65,6 +66,11 @@ class DataFile:
     def may_hold(self, column: str, low: int, high: int) -> bool:
         """Return whether the file may have a row with a value from ``low`` to ``high`` in the column."""
         return bool(self.greatest.get(column, high) >= low and self.least.get(column, low) <= high)
+
+    def may_hold_any(self, column: str, values: Sequence[int]) -> bool:
+        """Return whether the file may have a row with one of the ascending ``values`` in the column."""
+        at = bisect_left(values, self.least[column]) if column in self.least else 0
+        return at < len(values) and self.may_hold(column, values[at], values[-1])
 
 
 def bounds_of(files: Sequence[DataFile]) -> tuple[int | None, int | None]:

@@ -31,9 +31,14 @@ if TYPE_CHECKING:
 Stored: TypeAlias = "tuple[int, int, int, list[str | None]]"
 """The ordinal, the first instant (µs UTC), the tick and the stored texts of an answer."""
 Spans: TypeAlias = "Mapping[int, tuple[int, int]]"
-"""The first and the last wanted ordinal, or tick, by the ID of the query."""
-TicksWith: TypeAlias = "Callable[[int, int, int], tuple[int, int] | None]"
-"""Return the first and the last tick that found the answers of a query (ID) with these ordinals, or None if unknown."""
+"""The first and the last wanted ordinal by the ID of the query."""
+TicksWith: TypeAlias = "Callable[[int, int, int], Sequence[int] | None]"
+"""Return the ticks, in order, that found the answers of a query (ID) with these ordinals, or None if unknown.
+
+Nothing else tells the files of a query with few answers apart, because each tick writes answers of many queries.
+"""
+Ticks: TypeAlias = "Mapping[int, Sequence[int]]"
+"""The ticks with the wanted answers by the ID of the query."""
 _BATCH_ROWS: Final = 4_096
 _COLUMNS: Final = ("ordinal", "first_at", "tick", "row")
 _STATISTICS: Final = ("query_id", "ordinal", "first_at", "tick")
@@ -73,7 +78,7 @@ def read_rows(
     if first > last:
         return
     ledger = _existing(data, [query])
-    some = _within_ticks({query.query_id: (first, last)}, ticks if last - first + 1 < query.rows else None)
+    some = _ticks_with({query.query_id: (first, last)}, ticks)
     while first <= last:
         try:
             rows = _scan(ledger.files(), {query.query_id: (first, last)}, some)
@@ -95,7 +100,7 @@ def read_latest(
     answered = [query for query in queries if query.rows]
     spans = {query.query_id: (max(query.rows - count, 0) + 1, query.rows) for query in answered}
     ledger = _existing(data, answered) if answered else None
-    some = _within_ticks(spans, ticks)
+    some = _ticks_with(spans, ticks)
     while ledger is not None:
         stored: dict[int, list[Stored]] = {query_id: [] for query_id in spans}
         try:
@@ -110,7 +115,7 @@ def read_latest(
     return {}
 
 
-def _within_ticks(spans: Spans, ticks: TicksWith | None) -> Spans:
+def _ticks_with(spans: Spans, ticks: TicksWith | None) -> Ticks:
     found = {} if ticks is None else {key: ticks(key, first, last) for key, (first, last) in spans.items()}
     return {key: some for key, some in found.items() if some is not None}
 
@@ -125,13 +130,15 @@ def _existing(data: Store, queries: Sequence[QueryRecord]) -> Table:
     return ledger
 
 
-def read_stored(data: Store, query: QueryRecord, ordinal: int) -> tuple[int, int, list[str | None]]:
+def read_stored(
+    data: Store, query: QueryRecord, ordinal: int, ticks: TicksWith | None = None
+) -> tuple[int, int, list[str | None]]:
     """Return the first instant (µs UTC), the tick and the stored texts of one committed answer.
 
     Raise StorageError if the answer is missing.
     """
-    ledger = Table(data / layout.LEDGER)
-    for _, _, first_at, tick, row in _scan(ledger.files(), {query.query_id: (ordinal, ordinal)}):
+    ledger, spans = Table(data / layout.LEDGER), {query.query_id: (ordinal, ordinal)}
+    for _, _, first_at, tick, row in _scan(ledger.files(), spans, _ticks_with(spans, ticks)):
         return first_at, tick, row
     raise StorageError(f"the answer {ordinal} of {query.name} is not in the ledger", hint=RESTORE_HINT)
 
@@ -230,10 +237,10 @@ def added_by_query(data: Store, version: int) -> dict[int, Added]:
     return {query_id: Added(rows[query_id], last[query_id]) for query_id in rows}
 
 
-def _relevant(files: Iterable[DataFile], spans: Spans, ticks: Spans) -> Iterator[tuple[DataFile, Spans]]:
+def _relevant(files: Iterable[DataFile], spans: Spans, ticks: Ticks) -> Iterator[tuple[DataFile, Spans]]:
     """Yield the files that may contain wanted answers, by tick, each with those spans of which it may contain some.
 
-    ``ticks`` are the first and the last tick with the wanted answers of a query, if they are known.
+    ``ticks`` are the ticks with the wanted answers of a query, if they are known.
     """
     for file in sorted(
         files, key=lambda each: (each.least.get("tick", 0), each.least.get("ordinal", 0), each.location)
@@ -243,14 +250,14 @@ def _relevant(files: Iterable[DataFile], spans: Spans, ticks: Spans) -> Iterator
             for key, (first, last) in spans.items()
             if file.may_hold("query_id", key, key)
             and file.may_hold("ordinal", first, last)
-            and (key not in ticks or file.may_hold("tick", *ticks[key]))
+            and (key not in ticks or file.may_hold_any("tick", ticks[key]))
         }
         if held:
             yield file, held
 
 
 def _scan(
-    files: Iterable[DataFile], spans: Spans, ticks: Spans = MappingProxyType({})
+    files: Iterable[DataFile], spans: Spans, ticks: Ticks = MappingProxyType({})
 ) -> Iterator[tuple[int, int, int, int, list[str | None]]]:
     """Yield the ID of the query and the stored parts of each wanted answer, file by file."""
     schema = ledger_schema("query_id", *_COLUMNS)

@@ -35,7 +35,8 @@ HOST: Final = "127.0.0.1"
 THREADS: Final = 16
 """The number of pages that are made at once.  Further requests wait."""
 _START_SECONDS: Final = 20.0
-_INDEX_SECONDS: Final = 10.0
+_INDEX_SECONDS: Final = 2.0
+"""How often new answers are indexed.  A search waits for those that are not in the index."""
 _END_SECONDS: Final = 5.0
 _SWITCH_SECONDS: Final = 0.0005
 """How long a thread may run while another waits for the interpreter.

@@ -164,6 +164,6 @@ def assert_ticks(course: Course) -> None:
         ticks = [tick for tick, rows in found for _ in range(rows)]
         for first in {course.random.randint(1, len(ticks)) for _ in range(2) if ticks}:
             last = course.random.randint(first, len(ticks))
-            expected = (ticks[first - 1], ticks[last - 1])
+            expected = tuple(sorted(set(ticks[first - 1 : last])))
             assert course.catalog.ticks.with_answers(query_id, first, last) == expected
         assert course.catalog.ticks.with_answers(query_id, len(ticks) + 1, len(ticks) + 1) is None

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +15,18 @@ from weft.algebra.schema import BIGINT, STRING
 from weft.catalog import layout
 from weft.catalog.records import QueryRecord
 from weft.errors import StorageError
-from weft.storage.ledger import Added, ResultRow, added_by_query, read_latest, read_rows, require_ledger
+from weft.storage import ledger as ledger_module
+from weft.storage.data_files import file_batches
+from weft.storage.delta_log import DataFile
+from weft.storage.ledger import (
+    Added,
+    ResultRow,
+    added_by_query,
+    read_latest,
+    read_rows,
+    read_stored,
+    require_ledger,
+)
 from weft.store import store_of
 
 QUERY = QueryRecord(
@@ -59,6 +72,36 @@ def test_the_latest_of_several_queries_are_those_of_each(home: Path) -> None:
     assert read_latest(data, queries[3:], 3) == {}
     with pytest.raises(StorageError, match="the answer 2 of q is not in the ledger"):
         read_latest(data, [replace(queries[2], next_ordinal=3)], 3)
+
+
+def test_only_files_of_the_ticks_that_found_the_answers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tick has answers of the queries 1 and 3, so only the ticks tell that the query 2 has answers in three."""
+    read: list[str] = []
+
+    def counted(file: DataFile, *given: Any) -> Iterator[pa.RecordBatch]:
+        read.append(file.name)
+        return file_batches(file, *given)
+
+    found = {2: 1, 15: 2, 30: 3}
+    for tick in range(1, 31):
+        own = rows_of(2, found[tick], found[tick], tick) if tick in found else []
+        write_ledger(tmp_path / layout.LEDGER, tick, [*rows_of(1, tick, tick, tick), *own, *rows_of(3, 1, 1, tick)])
+    monkeypatch.setattr(ledger_module, "file_batches", counted)
+    data, query = store_of(tmp_path), replace(QUERY, query_id=2, next_ordinal=4)
+
+    def ticks(_query: int, first: int, last: int) -> Sequence[int]:
+        return [tick for tick, ordinal in found.items() if first <= ordinal <= last]
+
+    for wanted, few in (
+        (lambda: list(read_rows(data, query, ticks=ticks)), 3),
+        (lambda: list(read_rows(data, query, after=1, limit=1, ticks=ticks)), 1),
+        (lambda: list(read_latest(data, [query], 2, ticks)[2]), 2),
+        (lambda: [read_stored(data, query, 2, ticks)], 1),
+    ):
+        read.clear()
+        assert len(wanted()) == len(read) == few
 
 
 def test_a_page_decodes_a_small_row_group(tmp_path: Path) -> None:

@@ -25,9 +25,11 @@ class Accounts(SigningIn, Sharing):
         return self.opened.catalog.users.exist()
 
     @requires(Right.ADMIN, logged=False)
-    def users(self) -> tuple[UserRecord, ...]:
-        """Return the users, ordered by name."""
-        return self.opened.catalog.users.all()
+    def users(
+        self, *, text: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> tuple[UserRecord, ...]:
+        """Return at most ``limit`` users, ordered by name, whose names contain ``text`` and come after ``after``."""
+        return self.opened.catalog.users.all(text=text, after=after, limit=limit)
 
     @requires(Right.ADMIN, logged=False)
     def user(self, name: str) -> UserRecord:
@@ -61,9 +63,9 @@ class Accounts(SigningIn, Sharing):
         return self.opened.catalog.users.remove(name)
 
     @requires(Right.ADMIN, logged=False)
-    def groups(self) -> tuple[GroupRecord, ...]:
-        """Return the groups, ordered by name."""
-        return self.opened.catalog.users.groups()
+    def groups(self, *, after: str | None = None, limit: int | None = None) -> tuple[GroupRecord, ...]:
+        """Return at most ``limit`` groups, ordered by name, whose names come after ``after``."""
+        return self.opened.catalog.users.groups(after=after, limit=limit)
 
     @requires(Right.ADMIN)
     def add_group(self, name: str) -> GroupRecord:
@@ -106,16 +108,19 @@ class Accounts(SigningIn, Sharing):
         self.opened.catalog.grants.revoke(name, chosen, thing)
 
     @requires(Right.ANY)
-    def grants(self, name: str | None = None, *, about: str | None = None) -> tuple[GrantRecord, ...]:
+    def grants(
+        self, name: str | None = None, *, about: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> tuple[GrantRecord, ...]:
         """Return the rights of a user or a group (default: of all), or those over one object.
 
-        The owner of a query may see those over it; all else is for administrators.  Raise NotFound or NotAllowed.
+        With ``limit``, return at most so many, which come after the one with the key ``after``.  The owner of a query
+        may see those over it; all else is for administrators.  Raise NotFound, NotAllowed or Refused.
         """
         if about is None:
             self.opened.seen().require(Right.ADMIN)
-            return self.opened.catalog.grants.all(name)
+            return self.opened.catalog.grants.all(name, after=after, limit=limit)
         thing = self._object(about, of_channels=about.partition(":")[0] in _KINDS)
-        return self.opened.catalog.grants.all(name, thing)
+        return self.opened.catalog.grants.all(name, thing, after=after, limit=limit)
 
     def _thing(self, right: str, about: str) -> tuple[Right, Thing]:
         """Return a right and its object.  Raise NotAllowed unless the principal may grant it."""

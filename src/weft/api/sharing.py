@@ -33,17 +33,17 @@ class Sharing(AccountMethods):
         return self._issue("share", query_id=query.query_id, label=label, lasting_us=lasting)
 
     @requires(Right.OWN, query="name", logged=False)
-    def share_links(self, name: str) -> tuple[SecretRecord, ...]:
-        """Return the valid links of a query, without their secrets."""
-        query = self.opened.catalog.queries.named(name)
-        return self.opened.catalog.secrets.all("share", self.opened.clock(), query_id=query.query_id)
+    def share_links(self, name: str, *, after: int = 0, limit: int | None = None) -> tuple[SecretRecord, ...]:
+        """Return at most ``limit`` valid links of a query with IDs above ``after``, without their secrets."""
+        catalog = self.opened.catalog
+        query_id, at = catalog.queries.named(name).query_id, self.opened.clock()
+        return catalog.secrets.all("share", at, query_id=query_id, after=after, limit=limit)
 
     @requires(Right.OWN, query="name")
     def withdraw_link(self, name: str, link_id: int) -> SecretRecord:
         """Withdraw a link of a query.  Raise NotFound."""
-        if link_id not in {each.secret_id for each in self.share_links(name)}:
-            raise NotFound(f"{name} has no link {link_id}", hint="List its links first.")
-        return self.opened.catalog.secrets.withdraw("share", link_id)
+        catalog = self.opened.catalog
+        return catalog.secrets.withdraw("share", link_id, query_id=catalog.queries.named(name).query_id)
 
     @requires(Right.ANY)
     def of_share(self, secret: str, *, door: str = "page", address: str | None = None) -> Principal | None:

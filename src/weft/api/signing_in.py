@@ -177,8 +177,12 @@ class SigningIn(AccountMethods):
         """
         if peer not in configuration(self.opened.folder).web_proxy:
             return None
-        user = next((each for each in self.opened.catalog.users.all() if each.name == name), None)
-        return None if user is None else Principal(user.name, user.user_id, door="proxy", address=address or peer)
+        user = self.opened.catalog.users.find(name)
+        return (
+            None
+            if user is None or user.name != name
+            else Principal(user.name, user.user_id, door="proxy", address=address or peer)
+        )
 
     @requires(Right.SELF, logged=True)
     def create_token(

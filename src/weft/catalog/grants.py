@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, tuple_
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
-from weft.catalog.records import SAVED
+from weft.catalog.query_conditions import parts
+from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
-from weft.errors import Conflict, NotFound
+from weft.errors import Conflict, NotFound, Refused
 from weft.printable import Brief
 from weft.rights.policy import Grant, Rights, Thing, ThingKind
 from weft.rights.principal import Principal, Right, Role
@@ -19,8 +21,12 @@ from weft.rights.principal import Principal, Right, Role
 
 @dataclass(frozen=True, repr=False)
 class GrantRecord(Brief):
-    """A right of a user or a group to an object.  ``about`` is the name of the object, as ``weft grant`` takes it."""
+    """A right of a user or a group to an object.  ``about`` is the name of the object, as ``weft grant`` takes it.
 
+    ``key`` determines the order of a list.
+    """
+
+    key: str
     subject: str
     right: Right
     kind: ThingKind
@@ -64,10 +70,23 @@ class Grants:
                 )
             rights_changed(connection)
 
-    def all(self, subject: str | None = None, thing: Thing | None = None) -> tuple[GrantRecord, ...]:
-        """Return the grants to a user or a group (default: all), or over one object.  Raise NotFound."""
+    def all(
+        self,
+        subject: str | None = None,
+        thing: Thing | None = None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[GrantRecord, ...]:
+        """Return the grants to a user or a group (default: all), or over one object.
+
+        Return at most ``limit`` grants, which come after the one with the key ``after``.  Raise NotFound.  Raise
+        Refused for another text as a key.
+        """
         grants = ddl.grants.c
-        wanted = select(ddl.grants).order_by(*ddl.grants.primary_key.columns)
+        wanted = select(ddl.grants).order_by(*_KEY).limit(limit)
+        if after is not None:
+            wanted = wanted.where(tuple_(*_KEY) > tuple_(*_place(after)))
         with self._database.reading() as connection:
             if subject is not None:
                 one = subject_named(connection, subject)
@@ -75,7 +94,7 @@ class Grants:
             if thing is not None:
                 wanted = wanted.where(grants.thing_kind == thing.kind, grants.thing_key == thing.key)
             rows = connection.execute(wanted).all()
-            names = _names(connection)
+            names = _names(connection, rows)
             return tuple(_record(row, names) for row in rows)
 
     def rights_of(self, principal: Principal) -> Rights:
@@ -98,6 +117,16 @@ class Grants:
 
 
 _VERSION: Final = select(ddl.home.c.rights_version)
+_KEY: Final = tuple(ddl.grants.primary_key.columns)
+
+
+def _place(key: str) -> tuple[Any, ...]:
+    """Return the values of the columns of ``_KEY`` from the key of a record.  Raise Refused."""
+    kind, _, rest = key.partition(".")
+    subject_id, *others = rest.split(".")
+    if len(others) != 3 or not (subject_id.isascii() and subject_id.isdigit() and len(subject_id) < 19):
+        raise Refused(f"{key!r} is not the key of a right", hint="Give the value of `next` of the page before.")
+    return kind, int(subject_id), *others
 
 
 def _role_and_grants(connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
@@ -135,25 +164,33 @@ def _these(subject: Subject, right: Right, thing: Thing) -> ColumnElement[bool]:
     )
 
 
-def _names(connection: Connection) -> dict[tuple[str, str], str]:
-    """Map each subject and each object to its name."""
-    users, groups, tables, queries = ddl.users.c, ddl.groups.c, ddl.tables.c, ddl.queries.c
-    granted = select(ddl.grants.c.thing_key).where(ddl.grants.c.thing_kind == "query")
-    keys = {int(key) for key in connection.execute(granted).scalars()}
-    names = {("user", str(key)): name for key, name in connection.execute(select(users.user_id, users.name))}
-    names |= {("group", str(key)): name for key, name in connection.execute(select(groups.group_id, groups.name))}
-    saved = ddl.saved_queries.c
-    names |= {
-        ("saved", str(key)): f"{SAVED}.{name}" for key, name in connection.execute(select(saved.saved_id, saved.name))
-    }
-    names |= {("table", str(key)): name for key, name in connection.execute(select(tables.table_id, tables.name))}
-    for key, name in connection.execute(select(queries.query_id, queries.name)) if keys else ():
-        if key in keys:
-            names["query", str(key)] = f"results.{name}"
+_NAMED: Final = {
+    "user": (ddl.users.c.user_id, ddl.users.c.name, ""),
+    "group": (ddl.groups.c.group_id, ddl.groups.c.name, ""),
+    "table": (ddl.tables.c.table_id, ddl.tables.c.name, ""),
+    "query": (ddl.queries.c.query_id, ddl.queries.c.name, f"{RESULTS}."),
+    "saved": (ddl.saved_queries.c.saved_id, ddl.saved_queries.c.name, f"{SAVED}."),
+}
+"""The columns with the ID and the name of each kind of subjects and objects, and what stands before its name."""
+
+
+def _names(connection: Connection, granted: Sequence[Row[Any]]) -> dict[tuple[str, str], str]:
+    """Map each subject and each object of these grants to its name."""
+    keys: dict[str, set[int]] = {kind: set() for kind in _NAMED}
+    for row in granted:
+        for kind, key in ((row.subject_kind, row.subject_id), (row.thing_kind, row.thing_key)):
+            if kind in keys:
+                keys[kind].add(int(key))
+    names: dict[tuple[str, str], str] = {}
+    for kind, (column, name, before) in _NAMED.items():
+        for some in parts(sorted(keys[kind])):
+            found = connection.execute(select(column, name).where(column.in_(some)))
+            names |= {(kind, str(key)): f"{before}{each}" for key, each in found}
     return names
 
 
 def _record(row: Row[Any], names: dict[tuple[str, str], str]) -> GrantRecord:
     subject = names.get((row.subject_kind, str(row.subject_id)), row.subject_kind)
     about = row.thing_key if row.thing_kind == "channel" else names.get((row.thing_kind, row.thing_key), "?")
-    return GrantRecord(subject, Right(row.right), row.thing_kind, about, row.granted_by, row.granted_at)
+    key = ".".join(str(row._mapping[column.name]) for column in _KEY)
+    return GrantRecord(key, subject, Right(row.right), row.thing_kind, about, row.granted_by, row.granted_at)

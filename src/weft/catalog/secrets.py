@@ -76,28 +76,45 @@ class Secrets:
             return _record(row) if row is not None and valid else None
 
     def all(
-        self, kind: SecretKind, at: int, *, user_id: int | None = None, query_id: int | None = None
+        self,
+        kind: SecretKind,
+        at: int,
+        *,
+        user_id: int | None = None,
+        query_id: int | None = None,
+        after: int = 0,
+        limit: int | None = None,
     ) -> tuple[SecretRecord, ...]:
-        """Return the valid secrets of a kind, of one user or over one query, ordered by ID."""
+        """Return at most ``limit`` valid secrets of a kind, of one user or over one query, ordered by ID.
+
+        Their IDs are above ``after``.
+        """
         secrets = ddl.secrets.c
         valid = or_(secrets.expires_at.is_(None), secrets.expires_at > at)
-        wanted = select(ddl.secrets).where(secrets.kind == kind, valid).order_by(secrets.secret_id)
+        wanted = select(ddl.secrets).where(secrets.kind == kind, valid, secrets.secret_id > after)
+        wanted = wanted.order_by(secrets.secret_id).limit(limit)
         if user_id is not None:
             wanted = wanted.where(secrets.user_id == user_id)
         if query_id is not None:
             wanted = wanted.where(secrets.query_id == query_id)
         return tuple(map(_record, self._database.rows(wanted)))
 
-    def withdraw(self, kind: SecretKind, secret_id: int, *, user_id: int | None = None) -> SecretRecord:
-        """Delete a secret, of ``user_id`` if this is given.  Raise NotFound."""
+    def withdraw(
+        self, kind: SecretKind, secret_id: int, *, user_id: int | None = None, query_id: int | None = None
+    ) -> SecretRecord:
+        """Delete a secret, of ``user_id`` or over ``query_id`` if this is given.  Raise NotFound."""
         secrets = ddl.secrets.c
         own = (secrets.kind == kind) & (secrets.secret_id == secret_id)
         if user_id is not None:
             own &= secrets.user_id == user_id
+        if query_id is not None:
+            own &= secrets.query_id == query_id
         with self._database.changing() as connection:
             row = connection.execute(select(ddl.secrets).where(own)).first()
             if row is None:
-                raise NotFound(f"there is no {kind} {secret_id}", hint="List them first.")
+                raise NotFound(
+                    f"there is no {'link' if kind == 'share' else kind} {secret_id}", hint="List them first."
+                )
             connection.execute(delete(ddl.secrets).where(own))
             return _record(row)
 

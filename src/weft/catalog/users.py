@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Column, Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
 
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
@@ -141,12 +154,23 @@ class Users:
             rights_changed(connection)
             return user
 
-    def all(self) -> tuple[UserRecord, ...]:
-        """Return the active users, ordered by name."""
-        wanted = select(ddl.users).where(ddl.users.c.state == "active").order_by(ddl.users.c.folded)
+    def all(
+        self, *, text: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> tuple[UserRecord, ...]:
+        """Return at most ``limit`` active users, ordered by name.
+
+        Their names contain ``text`` in any case, and come after ``after``.
+        """
+        users = ddl.users.c
+        wanted = select(ddl.users).where(users.state == "active").order_by(users.folded).limit(limit)
+        if text:
+            wanted = wanted.where(users.folded.contains(folded(text), autoescape=True))
+        if after is not None:
+            wanted = wanted.where(users.folded > folded(after))
         with self._database.reading() as connection:
-            groups = _groups_of_users(connection)
-            return tuple(_user(row, groups.get(row.user_id, ())) for row in connection.execute(wanted))
+            rows = connection.execute(wanted).all()
+            groups = _groups_of_users(connection, wanted)
+            return tuple(_user(row, groups.get(row.user_id, ())) for row in rows)
 
     def most_queries(self) -> dict[str, int]:
         """Map the names of users to the number of queries that they may have, if there is a limit."""
@@ -164,6 +188,10 @@ class Users:
     def _limits(self, column: Column[int]) -> dict[str, int]:
         wanted = select(ddl.users.c.name, column).where(column.is_not(None))
         return {row[0]: row[1] for row in self._database.rows(wanted)}
+
+    def find(self, name: str) -> UserRecord | None:
+        """Return the active user with this case-insensitive name, or None."""
+        return self._database.read(_find_user, name)
 
     def named(self, name: str) -> UserRecord:
         """Return the active user with this case-insensitive name.  Raise NotFound."""
@@ -214,9 +242,12 @@ class Users:
             rights_changed(connection)
             return group
 
-    def groups(self) -> tuple[GroupRecord, ...]:
-        """Return the groups, ordered by name."""
-        return self._database.read(_groups)
+    def groups(self, *, after: str | None = None, limit: int | None = None) -> tuple[GroupRecord, ...]:
+        """Return at most ``limit`` groups, ordered by name, whose names come after ``after``."""
+        wanted = select(ddl.groups).order_by(ddl.groups.c.folded).limit(limit)
+        if after is not None:
+            wanted = wanted.where(ddl.groups.c.folded > folded(after))
+        return self._database.read(_groups, wanted)
 
     def add_member(self, group: str, user: str) -> GroupRecord:
         """Add a user to a group.  Raise NotFound.  Raise Conflict if she is a member already."""
@@ -250,24 +281,33 @@ def subject_named(connection: Connection, name: str) -> Subject:
     """Return the user or the group with this name.  Raise NotFound."""
     if folded(name) == EVERYONE:
         return Subject("everyone", 0, EVERYONE)
-    users = connection.execute(select(ddl.users).where(ddl.users.c.state == "active")).all()
-    groups = connection.execute(select(ddl.groups)).all()
-    subjects = [Subject("user", row.user_id, row.name) for row in users]
-    subjects += [Subject("group", row.group_id, row.name) for row in groups]
-    found = next((each for each in subjects if folded(each.name) == folded(name)), None)
-    if found is None:
-        raise not_found("user or group", name, (each.name for each in subjects))
-    return found
+    users, groups = ddl.users.c, ddl.groups.c
+    known = union_all(
+        select(literal("user").label("kind"), users.user_id.label("key"), users.name, users.folded).where(
+            users.state == "active"
+        ),
+        select(literal("group"), groups.group_id, groups.name, groups.folded),
+    ).subquery()
+    row = connection.execute(select(known).where(known.c.folded == folded(name))).first()
+    if row is None:
+        raise not_found("user or group", name, connection.execute(select(known.c.name)).scalars())
+    return Subject(row.kind, row.key, row.name)
 
 
 def user_named(connection: Connection, name: str) -> UserRecord:
     """Return the active user with this case-insensitive name.  Raise NotFound."""
+    user = _find_user(connection, name)
+    if user is None:
+        known = select(ddl.users.c.name).where(ddl.users.c.state == "active")
+        raise not_found("user", name, connection.execute(known).scalars())
+    return user
+
+
+def _find_user(connection: Connection, name: str) -> UserRecord | None:
     users = ddl.users.c
-    row = connection.execute(select(ddl.users).where(users.folded == folded(name), users.state == "active")).first()
-    if row is None:
-        known = connection.execute(select(users.name).where(users.state == "active")).scalars()
-        raise not_found("user", name, known)
-    return read_user(connection, row.user_id)
+    wanted = select(users.user_id).where(users.folded == folded(name), users.state == "active")
+    key = connection.execute(wanted).scalar_one_or_none()
+    return None if key is None else read_user(connection, key)
 
 
 def read_user(connection: Connection, user_id: int) -> UserRecord:
@@ -302,29 +342,32 @@ def _user(row: Row[Any], groups: Sequence[str]) -> UserRecord:
     )
 
 
-def _groups_of_users(connection: Connection) -> dict[int, list[str]]:
-    wanted = select(ddl.members.c.user_id, ddl.groups.c.name).join_from(ddl.members, ddl.groups)
+def _groups_of_users(connection: Connection, wanted: Select[Any]) -> dict[int, list[str]]:
+    """Map the IDs of the users that ``wanted`` selects to the names of their groups."""
+    of_these = ddl.members.c.user_id.in_(wanted.with_only_columns(ddl.users.c.user_id))
+    memberships = select(ddl.members.c.user_id, ddl.groups.c.name).join_from(ddl.members, ddl.groups).where(of_these)
     names: dict[int, list[str]] = {}
-    for row in connection.execute(wanted.order_by(ddl.groups.c.folded)):
+    for row in connection.execute(memberships.order_by(ddl.groups.c.folded)):
         names.setdefault(row.user_id, []).append(row.name)
     return names
 
 
-def _groups(connection: Connection) -> tuple[GroupRecord, ...]:
-    wanted = select(ddl.members.c.group_id, ddl.users.c.name).join_from(ddl.members, ddl.users)
+def _groups(connection: Connection, wanted: Select[Any]) -> tuple[GroupRecord, ...]:
+    """Return the groups that ``wanted`` selects, with their members."""
+    in_these = ddl.members.c.group_id.in_(wanted.with_only_columns(ddl.groups.c.group_id))
+    members = select(ddl.members.c.group_id, ddl.users.c.name).join_from(ddl.members, ddl.users).where(in_these)
     names: dict[int, list[str]] = {}
-    for row in connection.execute(wanted.order_by(ddl.users.c.folded)):
+    for row in connection.execute(members.order_by(ddl.users.c.folded)):
         names.setdefault(row.group_id, []).append(row.name)
-    rows = connection.execute(select(ddl.groups).order_by(ddl.groups.c.folded))
+    rows = connection.execute(wanted)
     return tuple(GroupRecord(row.group_id, row.name, tuple(names.get(row.group_id, ()))) for row in rows)
 
 
 def _group_named(connection: Connection, name: str) -> GroupRecord:
-    groups = _groups(connection)
-    found = next((each for each in groups if folded(each.name) == folded(name)), None)
-    if found is None:
-        raise not_found("group", name, (each.name for each in groups))
-    return found
+    found = _groups(connection, select(ddl.groups).where(ddl.groups.c.folded == folded(name)))
+    if not found:
+        raise not_found("group", name, connection.execute(select(ddl.groups.c.name)).scalars())
+    return found[0]
 
 
 def _delete_grants(connection: Connection, kind: SubjectKind, key: int) -> None:

@@ -19,7 +19,7 @@ from weft.faults import isolated_error
 from weft.web import formats
 from weft.web.api_v1.endpoints import Unfit, caller_of, routes
 from weft.web.api_v1.operation import Caller, Operation
-from weft.web.api_v1.operations import accounts, homes, jobs, queries, sources, tables, views
+from weft.web.api_v1.operations import accounts, homes, jobs, queries, saved, sources, tables, views
 from weft.web.callers import address_of
 from weft.web.problems import problem_of, problem_response
 from weft.web.site import Site
@@ -38,6 +38,7 @@ _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("/sources", sources.list_sources),
     ("/deliveries", queries.list_messages),
     ("/synopses", queries.list_synopses),
+    ("/saved", saved.list_saved),
     ("/users", accounts.list_users),
     ("/quarantine", tables.list_quarantine),
     ("/loads", tables.list_loads),

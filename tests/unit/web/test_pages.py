@@ -142,6 +142,30 @@ def test_the_system_says_that_a_channel_failed(
     assert "1 channel failed" in shown
 
 
+def test_answers_that_cannot_be_read_leave_the_others_and_the_page(browser: TestClient, filled: Weft) -> None:
+    """The first tick has a file for both queries, and the second one for the query ``late``."""
+    filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 5", user="ben", keep="synopsis")
+    filled.tick(now="2026-03-11")
+    first, *_ = sorted((filled.home / "ledger").glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    first.unlink()
+    shown = browser.get("/")
+    assert shown.status_code == 200
+    assert_safe(shown.text)
+    assert shown.text.count('role="alert"') == 2
+    assert "Rows of the latest" not in shown.text and "Latest answers of late" in shown.text
+    for path, damaged in (("/queries/2", True), ("/queries/3", False)):
+        shown = browser.get(path)
+        assert shown.status_code == 200
+        assert ("is missing" in shown.text) == damaged
+        assert "Remove this query" in shown.text
+
+
+def test_a_word_of_a_query_is_found_in_any_case(reader: TestClient) -> None:
+    for word, found in (("TOTAL", ["dear"]), ("select", ["all-orders", "dear"]), ("BEN", ["dear"]), ("o_total", [])):
+        shown = reader.get("/queries.json", params={"text": word}).json()
+        assert [each["name"] for each in shown["items"]] == found
+
+
 def test_the_inbox_is_searched(reader: TestClient) -> None:
     found = reader.get("/", params={"q": "customer 3"}).text
     assert_safe(found)

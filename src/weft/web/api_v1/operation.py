@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Annotated, Any, Final, Literal, Protocol, TypeAlias, TypeVar, get_type_hints
+from typing import IO, Annotated, Any, Final, Literal, TypeAlias, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -173,23 +173,6 @@ class Operation:
     @cached_property
     def _hints(self) -> dict[str, Any]:
         return get_type_hints(self.call, include_extras=True)
-
-
-class Named(Protocol):
-    """An object with a name."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-
-Item = TypeVar("Item", bound=Named)
-
-
-def after_name(items: Iterable[Item], after: str | None, limit: int) -> list[Item]:
-    """Return at most ``limit`` items and one more, in the order of their names, which come after ``after``."""
-    ordered = sorted(items, key=lambda each: each.name.casefold())
-    return [each for each in ordered if after is None or each.name.casefold() > after.casefold()][: limit + 1]
 
 
 def listed(items: Sequence[object], limit: int, key: Callable[[int], object]) -> Fields:

@@ -11,9 +11,15 @@ from starlette.routing import Route
 from weft.errors import NotFound, Refused
 from weft.rights.principal import ROLES, SCOPES, Role, Scope
 from weft.web.callers import address_of
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 100
+_PEOPLE: Final = 50
+_GROUPS: Final = 20
+"""The number of groups, and of rights, on a page."""
+_MEMBERS: Final = 20
+"""The number of members of a group whose names are shown."""
 
 
 def account(visit: Visit) -> Response:
@@ -57,12 +63,26 @@ def users(visit: Visit) -> Response:
 
 
 def _users(visit: Visit, link: tuple[str, str] | None = None) -> Response:
-    accounts = visit.weft.accounts
+    accounts, text = visit.weft.accounts, visit.asked("q")
+    after, after_group, after_right = (visit.asked(each) or None for each in ("after", "after_group", "after_right"))
+    found = accounts.users(text=text or None, after=after, limit=_PEOPLE + 1)
+    shown, more = page_of(visit, found, _PEOPLE, lambda last: last.name)
+    groups, more_groups = page_of(
+        visit, accounts.groups(after=after_group, limit=_GROUPS + 1), _GROUPS, lambda last: last.name, "after_group"
+    )
+    grants, more_grants = page_of(
+        visit, accounts.grants(after=after_right, limit=_GROUPS + 1), _GROUPS, lambda last: last.key, "after_right"
+    )
     return visit.show(
         "users.html",
-        users=accounts.users(),
-        groups=accounts.groups(),
-        grants=accounts.grants(),
+        users=shown,
+        more=more,
+        text=text,
+        groups=groups,
+        more_groups=more_groups,
+        grants=grants,
+        more_grants=more_grants,
+        members=_MEMBERS,
         roles=ROLES,
         link=link,
         in_use=accounts.in_use(),
@@ -142,8 +162,8 @@ def log(visit: Visit) -> Response:
     """Show who did what, the newest first."""
     user = visit.asked("user") or None
     found = visit.weft.accounts.audit(_LISTED + 1, user=user, before=visit.number("before"))
-    older = visit.here(before=found[_LISTED - 1].audit_id) if len(found) > _LISTED else None
-    return visit.show("audit.html", actions=found[:_LISTED], older=older, user=user)
+    actions, older = page_of(visit, found, _LISTED, lambda last: last.audit_id, "before")
+    return visit.show("audit.html", actions=actions, older=older, user=user)
 
 
 ROUTES: Final = (

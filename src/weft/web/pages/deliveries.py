@@ -7,6 +7,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.routing import Route
 
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 50
@@ -20,13 +21,15 @@ def listed(visit: Visit) -> Response:
     query = None if query_id is None else visit.weft.query(query_id)
     found = visit.weft.message_page(query_id, before=before, unsent=unsent, limit=_LISTED + 1)
     after = visit.number("after") or 0
-    troubled = visit.weft.troubled_channels(after=after, limit=_TROUBLED + 1) if before is None else ()
+    failing = visit.weft.troubled_channels(after=after, limit=_TROUBLED + 1) if before is None else ()
+    messages, older = page_of(visit, found, _LISTED, lambda last: last.message.entry_id, "before")
+    troubled, more_troubled = page_of(visit, failing, _TROUBLED, lambda last: last[0].sub_id)
     return visit.show(
         "deliveries.html",
-        messages=found[:_LISTED],
-        older=visit.here(before=found[_LISTED - 1].message.entry_id) if len(found) > _LISTED else None,
-        troubled=troubled[:_TROUBLED],
-        more_troubled=visit.here(after=troubled[_TROUBLED - 1][0].sub_id) if len(troubled) > _TROUBLED else None,
+        messages=messages,
+        older=older,
+        troubled=troubled,
+        more_troubled=more_troubled,
         unsent=unsent,
         query=query,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +10,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from weft.catalog.records import QueryRecord
+from weft.errors import NotFound, StorageError, WeftError
 from weft.storage.ledger import ResultRow
 from weft.web.marks import Marks
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _QUERIES: Final = 10
@@ -25,13 +27,14 @@ _FOUND: Final = 30
 class News:
     """A query with its latest answers, the newest first, and with the number of its unread answers.
 
-    ``marked`` are the ordinals of the unread ones among ``rows``.
+    ``marked`` are the ordinals of the unread ones among ``rows``.  ``trouble`` is why the rows cannot be read, or None.
     """
 
     query: QueryRecord
     rows: tuple[ResultRow, ...]
     unread: int
     marked: frozenset[int]
+    trouble: WeftError | None
 
 
 def show(visit: Visit) -> Response:
@@ -45,8 +48,8 @@ def show(visit: Visit) -> Response:
     known = None if before is None else visit.weft.query(before)
     unread_only = visit.asked("show") == "unread"
     queries, unread = _queries(visit, known, unread_only)
-    shown = queries[:_QUERIES]
-    latest = visit.weft.latest_answers([query.query_id for query in shown], _ANSWERS)
+    shown, more = page_of(visit, queries, _QUERIES, lambda last: last.query_id, "before")
+    latest, troubles = _latest(visit, [query.query_id for query in shown])
     marked = Marks(visit).unread_of(latest)
     news = [
         News(
@@ -54,6 +57,7 @@ def show(visit: Visit) -> Response:
             latest.get(query.query_id, ())[::-1],
             min(unread.get(query.query_id, 0), query.rows),
             marked.get(query.query_id, frozenset()),
+            troubles.get(query.query_id),
         )
         for query in shown
     ]
@@ -61,10 +65,24 @@ def show(visit: Visit) -> Response:
         "inbox.html",
         news=news,
         unread_only=unread_only,
-        more=visit.here(before=queries[_QUERIES - 1].query_id) if len(queries) > _QUERIES else None,
+        more=more,
         any_query=bool(news) or bool(visit.weft.query_page(limit=1)),
         any_unread=any(each.unread for each in news),
     )
+
+
+def _latest(
+    visit: Visit, query_ids: Sequence[int]
+) -> tuple[Mapping[int, tuple[ResultRow, ...]], Mapping[int, WeftError]]:
+    """Return the latest answers by query, and the errors of those queries whose answers cannot be read."""
+    try:
+        return visit.weft.latest_answers(query_ids, _ANSWERS), {}
+    except (StorageError, NotFound) as error:
+        if len(query_ids) == 1:
+            return {}, {query_ids[0]: error}
+    alone = [_latest(visit, [query_id]) for query_id in query_ids]
+    rows = {key: some for found, _ in alone for key, some in found.items()}
+    return rows, {key: error for _, errors in alone for key, error in errors.items()}
 
 
 def _queries(

@@ -11,12 +11,14 @@ from starlette.routing import Route
 from weft import charts
 from weft.catalog.query_list import QueryFilter
 from weft.catalog.records import QueryRecord, QueryState
-from weft.errors import Refused, WeftError
+from weft.errors import NotFound, Refused, StorageError, WeftError
 from weft.web.jobs import Go, Job, Outcome, Shown
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
+    from weft.storage.ledger import ResultRow
 
 _LISTED: Final = 50
 _TICKS: Final = 2_000
@@ -34,13 +36,14 @@ def listed(visit: Visit) -> Response:
         troubled=state == "troubled",
     )
     found = visit.weft.query_page(wanted, after=visit.asked("after") or None, limit=_LISTED + 1)
+    shown, more = page_of(visit, found, _LISTED, lambda last: last.query.name)
     counts = visit.weft.query_counts()
-    undated = (each.query for each in found[:_LISTED] if each.query.state == "active" and each.query.next_due is None)
+    undated = (each.query for each in shown if each.query.state == "active" and each.query.next_due is None)
     return visit.show(
         "queries.html",
-        queries=found[:_LISTED],
+        queries=shown,
         timely=visit.weft.time_driven(undated),
-        more=visit.here(after=found[_LISTED - 1].query.name) if len(found) > _LISTED else None,
+        more=more,
         counts=counts,
         total=sum(count for state, count in counts.items() if state != "troubled"),
         text=text,
@@ -56,18 +59,27 @@ def overview(visit: Visit) -> Response:
     shown = weft.show(query.name, ticks=_TICKS)
     ticked = [tick for tick in shown.ticks if tick.rows is not None]
     counted = charts.counted_over_time((tick.t, tick.rows or 0) for tick in ticked)
-    news = list(weft.results(query.name, after=max(query.rows - _LATEST, 0)))
+    news, unreadable = _news(weft, query)
     return visit.show(
         "query.html",
         query=query,
         shown=shown,
         news=news[::-1],
+        unreadable=unreadable,
         ticks=shown.ticks[:_LATEST],
         answers_chart=charts.bars(counted, "answers") if counted and sum(counted.counts) else None,
         ticks_chart=charts.bars(_ticks(counted, ticked), "ticks") if counted else None,
         each=counted.each if counted else "",
         **_explained(weft, query),
     )
+
+
+def _news(weft: Weft, query: QueryRecord) -> tuple[list[ResultRow], WeftError | None]:
+    """A query whose answers cannot be read has a page, too."""
+    try:
+        return list(weft.results(query.name, after=max(query.rows - _LATEST, 0))), None
+    except (StorageError, NotFound) as error:
+        return [], error
 
 
 def _ticks(counted: charts.Counted, ticked: list[Any]) -> charts.Counted:

@@ -14,14 +14,18 @@ from weft.errors import NotFound, Refused, WeftError
 from weft.web.drafts import Draft, fields_of, first_answers, refusal, unsuitable, values_of
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.pages.ask import backtest, try_once
+from weft.web.paging import by_name, page_of
 from weft.web.visits import Visit, page
+
+_LISTED: Final = 50
 
 
 def listed(visit: Visit) -> Response:
     """Show the saved queries that the person may fill in."""
     text = visit.asked("q").casefold()
-    saved = [each for each in visit.weft.saved_queries() if text in f"{each.name} {each.description}".casefold()]
-    return visit.show("saved.html", saved=saved, text=visit.asked("q"))
+    fit = (each for each in visit.weft.saved_queries() if text in f"{each.name} {each.description}".casefold())
+    saved, more = by_name(visit, fit, _LISTED)
+    return visit.show("saved.html", saved=saved, text=visit.asked("q"), more=more)
 
 
 def show(visit: Visit) -> Response:
@@ -62,9 +66,18 @@ def _run(visit: Visit, saved: SavedQuery, draft: Draft, job: Job, step: Callable
 
 def _values(visit: Visit, saved: SavedQuery, draft: Draft, **found: Any) -> dict[str, Any]:
     owns = visit.is_admin or (visit.user is not None and visit.user.name == saved.owner)
-    grants = visit.weft.accounts.grants(about=f"{SAVED}.{saved.name}") if owns else ()
+    about, after = f"{SAVED}.{saved.name}", visit.asked("after") or None
+    granted = visit.weft.accounts.grants(about=about, after=after, limit=_LISTED + 1) if owns else ()
+    grants, more = page_of(visit, granted, _LISTED, lambda last: last.key)
     nothing = dict.fromkeys(("text", "tried", "tested", "chart", "error"))
-    shown = {"saved": saved, "draft": draft, "owns": owns, "grants": grants, "first_answers": first_answers(visit)}
+    shown = {
+        "saved": saved,
+        "draft": draft,
+        "owns": owns,
+        "grants": grants,
+        "more": more,
+        "first_answers": first_answers(visit),
+    }
     return {**shown, **nothing, "problems": (), "at_install": False, "troubles": {}, **found}
 
 

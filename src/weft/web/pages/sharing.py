@@ -9,7 +9,10 @@ from starlette.routing import Route
 
 from weft.catalog.records import RESULTS, QueryRecord
 from weft.errors import Refused
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
+
+_LISTED: Final = 50
 
 
 def show(visit: Visit) -> Response:
@@ -19,8 +22,12 @@ def show(visit: Visit) -> Response:
 
 def _shown(visit: Visit, query: QueryRecord, link: str | None = None) -> Response:
     accounts, about = visit.weft.accounts, f"{RESULTS}.{query.name}"
-    links = accounts.share_links(query.name)
-    return visit.show("sharing.html", query=query, links=links, grants=accounts.grants(about=about), link=link)
+    granted = accounts.grants(about=about, after=visit.asked("after") or None, limit=_LISTED + 1)
+    grants, more = page_of(visit, granted, _LISTED, lambda last: last.key)
+    valid = accounts.share_links(query.name, after=visit.number("after_link") or 0, limit=_LISTED + 1)
+    links, more_links = page_of(visit, valid, _LISTED, lambda last: last.secret_id, "after_link")
+    values = {"grants": grants, "more": more, "links": links, "more_links": more_links}
+    return visit.show("sharing.html", query=query, link=link, **values)
 
 
 def change(visit: Visit) -> Response:

@@ -11,6 +11,7 @@ from weft import charts
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.errors import WeftError
 from weft.planning.synopsis_words import SynopsisExplanation
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 20
@@ -20,11 +21,8 @@ def listed(visit: Visit) -> Response:
     """Show the synopses in the order of their names."""
     wanted = QueryFilter(synopsis=True)
     found = visit.weft.query_page(wanted, after=visit.asked("after") or None, limit=_LISTED + 1)
-    return visit.show(
-        "synopses.html",
-        synopses=[_described(visit, each) for each in found[:_LISTED]],
-        more=visit.here(after=found[_LISTED - 1].query.name) if len(found) > _LISTED else None,
-    )
+    shown, more = page_of(visit, found, _LISTED, lambda last: last.query.name)
+    return visit.show("synopses.html", synopses=[_described(visit, each) for each in shown], more=more)
 
 
 def _described(visit: Visit, each: ListedQuery) -> dict[str, object]:

@@ -17,10 +17,12 @@ from weft.errors import NotAllowed, NotFound, Refused, StorageError, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.web.jobs import Go, Job, Outcome, Shown
+from weft.web.paging import by_name, page_of
 from weft.web.uploads import Upload
 from weft.web.visits import Visit, page
 
 _SAMPLES: Final = 5
+_TABLES: Final = 50
 _LISTED: Final = 20
 _EXCERPT: Final = 400
 """How many bytes of a record the list of the quarantine shows."""
@@ -36,11 +38,13 @@ def listed(visit: Visit) -> Response:
     """Show the tables with their sizes, and what is in quarantine."""
     text = visit.asked("q").casefold()
     views = {view.table_id for view in visit.weft.views()}
-    tables = [table for table in visit.weft.tables() if text in table.name.casefold()]
+    fit = (table for table in visit.weft.tables() if text in table.name.casefold())
+    tables, more = by_name(visit, fit, _TABLES)
     troubles = {source.table_id: source.trouble for source in _sources(visit) if source.trouble}
     return visit.show(
         "tables.html",
         tables=tables,
+        more=more,
         views=views,
         text=visit.asked("q"),
         may_load=_loads_somewhere(visit),
@@ -56,15 +60,16 @@ def show(visit: Visit) -> Response:
     if any(view.table_id == table.table_id for view in weft.views()):
         return visit.go(f"/views/{table.name}")
     samples, trouble = _samples(weft, table.name)
-    loads = weft.loads(table.name, _LISTED + 1, before=visit.number("before"))
+    found = weft.loads(table.name, _LISTED + 1, before=visit.number("before"))
+    loads, older = page_of(visit, found, _LISTED, lambda last: last.load.load_id, "before")
     return visit.show(
         "table.html",
         table=table,
         samples=samples,
         trouble=trouble,
         source=_source(visit, table.table_id),
-        loads=loads[:_LISTED],
-        older=visit.here(before=loads[_LISTED - 1].load.load_id) if len(loads) > _LISTED else None,
+        loads=loads,
+        older=older,
         **_quarantined(visit, table),
     )
 
@@ -122,12 +127,9 @@ def undo(visit: Visit) -> Response:
 def quarantine(visit: Visit) -> Response:
     """Show the records of a table that could not be read, with the reasons."""
     table = visit.weft.table(visit.part("name"))
-    records = visit.weft.quarantine_page(table.name, after=visit.number("after") or 0, limit=_LISTED + 1)
-    more = visit.here(after=records[_LISTED - 1].quarantine_id) if len(records) > _LISTED else None
-    shown = [
-        (each, _content(visit, each.quarantine_id, _EXCERPT) if each.size <= _BRIEF else "")
-        for each in records[:_LISTED]
-    ]
+    found = visit.weft.quarantine_page(table.name, after=visit.number("after") or 0, limit=_LISTED + 1)
+    records, more = page_of(visit, found, _LISTED, lambda last: last.quarantine_id)
+    shown = [(each, _content(visit, each.quarantine_id, _EXCERPT) if each.size <= _BRIEF else "") for each in records]
     return visit.show("quarantine.html", table=table, records=shown, more=more, brief=_BRIEF)
 
 

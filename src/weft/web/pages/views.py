@@ -15,8 +15,10 @@ from weft.execution.histories import History
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant, value_text
 from weft.printable import one_line
 from weft.web.jobs import Go, Job, Outcome
+from weft.web.paging import by_name
 from weft.web.visits import Visit, page
 
+_LISTED: Final = 50
 _DRAWN: Final = 60
 """The maximum number of periods in a timeline."""
 _LARGEST: Final = 500_000
@@ -29,13 +31,19 @@ _STOPS: Final = 200
 
 
 def listed(visit: Visit) -> Response:
-    """Show the views, and when each was refreshed."""
+    """Show the views, and when each was refreshed, and the tracked tables."""
     tables = {table.table_id: table for table in visit.weft.tables()}
-    views = [(view, tables[view.table_id]) for view in visit.weft.views() if view.table_id in tables]
-    tracked = [
-        table for table in tables.values() if table.tracked and table.table_id not in {v.table_id for v, _ in views}
-    ]
-    return visit.show("views.html", views=views, tracked=tracked)
+    views = {view.table_id: view for view in visit.weft.views() if view.table_id in tables}
+    tracked = (table for table in tables.values() if table.tracked and table.table_id not in views)
+    shown, more = by_name(visit, views.values(), _LISTED)
+    shown_tracked, more_tracked = by_name(visit, tracked, _LISTED, "after_tracked")
+    return visit.show(
+        "views.html",
+        views=[(view, tables[view.table_id]) for view in shown],
+        tracked=shown_tracked,
+        more=more,
+        more_tracked=more_tracked,
+    )
 
 
 def show(visit: Visit) -> Response:

@@ -19,7 +19,6 @@ from weft.web.api_v1.operation import (
     Limit,
     Name,
     Operation,
-    after_name,
     listed,
 )
 
@@ -36,7 +35,7 @@ Scopes = Annotated[
 
 def list_users(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the users in the order of their names."""
-    found = after_name(weft.accounts.users(), after, limit)
+    found = weft.accounts.users(after=after, limit=limit + 1)
     return listed([user_json(each) for each in found], limit, lambda last: found[last].name)
 
 
@@ -65,7 +64,7 @@ def remove_user(weft: Weft, user: Name) -> Fields:
 
 def list_groups(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the groups in the order of their names, with their members."""
-    found = after_name(weft.accounts.groups(), after, limit)
+    found = weft.accounts.groups(after=after, limit=limit + 1)
     return listed([group_json(each) for each in found], limit, lambda last: found[last].name)
 
 
@@ -89,9 +88,16 @@ def remove_member(weft: Weft, group: Name, user: Name) -> Fields:
     return group_json(weft.accounts.remove_member(group, user))
 
 
-def list_grants(weft: Weft, name: Name | None = None, about: About | None = None) -> list[Fields]:
+def list_grants(
+    weft: Weft,
+    name: Name | None = None,
+    about: About | None = None,
+    after: Annotated[str | None, Field(max_length=200, description="Only rights after this one, from `next`.")] = None,
+    limit: Limit = 100,
+) -> Fields:
     """List the rights that were granted, of one user or group or over one object."""
-    return [grant_json(each) for each in weft.accounts.grants(name, about=about)]
+    found = weft.accounts.grants(name, about=about, after=after, limit=limit + 1)
+    return listed([grant_json(each) for each in found], limit, lambda last: found[last].key)
 
 
 def grant_right(weft: Weft, name: Name, right: RightName, about: About) -> list[Fields]:

@@ -16,10 +16,10 @@ from weft.web.api_v1.operation import (
     Name,
     Operation,
     Sql,
-    after_name,
     listed,
 )
 from weft.web.api_v1.operations.queries import Channels, Digest, Keep, Start, Zone
+from weft.web.paging import after_name
 
 Declared = Annotated[str, Field(min_length=1, max_length=10_000)]
 Parameters = Annotated[

@@ -9,7 +9,8 @@ from pydantic import Field
 from weft.api.json.sources import polled_json, shown_source_json, source_json
 from weft.api.weft import Weft
 from weft.catalog.sources import Stamps
-from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, after_name, listed
+from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, listed
+from weft.web.paging import after_name
 
 Keys = Annotated[list[Name], Field(max_length=100, description="The columns of the key (not for mail).")]
 Columns = Annotated[str, Field(max_length=100_000, description="The columns to record: `id BIGINT, name`.")]

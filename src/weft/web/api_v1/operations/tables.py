@@ -28,9 +28,9 @@ from weft.web.api_v1.operation import (
     Name,
     Operation,
     Rows,
-    after_name,
     listed,
 )
+from weft.web.paging import after_name
 
 Late = Annotated[
     Literal["stamp", "quarantine"],

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from weft.api.json.views import refreshed_json, shown_view_json, view_json
 from weft.api.weft import Weft
-from weft.web.api_v1.operation import AfterName, Fields, Limit, Name, Operation, Sql, after_name, listed
+from weft.web.api_v1.operation import AfterName, Fields, Limit, Name, Operation, Sql, listed
+from weft.web.paging import after_name
 
 
 def list_views(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:

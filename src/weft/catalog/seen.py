@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
@@ -22,6 +22,14 @@ from weft.rights.principal import Right
 _HINTED = 5_000
 """The most names of queries that a hint considers."""
 Item = TypeVar("Item", TableRecord, ViewRecord)
+
+
+class _Known(Protocol[Item]):
+    """The tables or the views that users can name."""
+
+    def find(self, name: str) -> Item | None: ...
+
+    def known(self) -> tuple[Item, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -81,17 +89,16 @@ class Seen:
 
     def table(self, name: str, right: Right = Right.READ) -> TableRecord:
         """Return the table or the view with this name.  Raise the same errors as ``query``."""
-        return self._named(self.catalog.tables.known(), "table", name, right)
+        return self._named(self.catalog.tables, "table", name, right)
 
     def view(self, name: str, right: Right = Right.READ) -> ViewRecord:
         """Return the view with this name.  Raise the same errors as ``query``."""
-        return self._named(self.catalog.views.known(), "view", name, right)
+        return self._named(self.catalog.views, "view", name, right)
 
-    def _named(self, records: Sequence[Item], kind: str, name: str, right: Right) -> Item:
-        seen = [each for each in records if self.has_table(each.table_id)]
-        record = next((each for each in seen if folded(each.name) == folded(name)), None)
-        if record is None:
-            raise not_found(kind, name, (each.name for each in seen))
+    def _named(self, records: _Known[Item], kind: str, name: str, right: Right) -> Item:
+        record = records.find(name)
+        if record is None or not self.has_table(record.table_id):
+            raise not_found(kind, name, (each.name for each in records.known() if self.has_table(each.table_id)))
         if not self.has_table(record.table_id, right):
             raise not_allowed(self.rights, right, record.name)
         return record

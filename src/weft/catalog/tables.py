@@ -62,6 +62,10 @@ class Tables:
         """Return the tables and views that users can name, in the order of creation."""
         return tuple(table for table in self.all() if not table.auxiliary)
 
+    def find(self, name: str) -> TableRecord | None:
+        """Return the table with this case-insensitive name, or None."""
+        return self._database.read(_find, name)
+
     def named(self, name: str) -> TableRecord:
         """Return the table with this case-insensitive name.  Raise NotFound for an unknown name."""
         return self._database.read(_named, name)
@@ -184,11 +188,18 @@ def read_table(connection: Connection, table_id: int) -> TableRecord:
 
 
 def _named(connection: Connection, name: str) -> TableRecord:
-    tables = [table for table in read_tables(connection, None) if not table.auxiliary]
-    for table in tables:
-        if folded(table.name) == folded(name):
-            return table
-    raise not_found("table", name, (table.name for table in tables))
+    found = _find(connection, name)
+    if found is None:
+        known = (table.name for table in read_tables(connection, None) if not table.auxiliary)
+        raise not_found("table", name, known)
+    return found
+
+
+def _find(connection: Connection, name: str) -> TableRecord | None:
+    wanted = select(ddl.tables.c.table_id).where(ddl.tables.c.folded == folded(name))
+    table_id = connection.execute(wanted).scalar_one_or_none()
+    table = None if table_id is None else read_table(connection, table_id)
+    return None if table is None or table.auxiliary else table
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:

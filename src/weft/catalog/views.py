@@ -122,11 +122,14 @@ class Views:
 
     def named(self, name: str) -> ViewRecord:
         """Return the view with this case-insensitive name.  Raise NotFound for an unknown name."""
-        views = self.known()
-        for view in views:
-            if folded(view.name) == folded(name):
-                return view
-        raise not_found("view", name, (view.name for view in views))
+        found = self.find(name)
+        if found is None:
+            raise not_found("view", name, (view.name for view in self.known()))
+        return found
+
+    def find(self, name: str) -> ViewRecord | None:
+        """Return the view with this case-insensitive name, or None."""
+        return next((view for view in self.known() if folded(view.name) == folded(name)), None)
 
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.

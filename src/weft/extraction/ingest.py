@@ -205,7 +205,7 @@ def ingest_file(
 
 
 def _notes(given: InputFiles, sources: Sequence[FileSource], skipped: int, choice: Choice | None) -> tuple[str, ...]:
-    notes = [*(note for source in sources for note in source.notes), *given.notes()]
+    notes = [*(str(note) for source in sources for note in source.notes), *given.notes()]
     if skipped:
         notes.append(f"{skipped} of {len(sources) + skipped} files were skipped: their content was loaded before")
     if choice is not None:

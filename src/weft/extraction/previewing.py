@@ -11,7 +11,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, RejectedRecord, Timing
 from weft.extraction.files.given_files import Given, input_files
 from weft.extraction.files.options import AS_WRITTEN, FileOptions
-from weft.extraction.files.source import open_files
+from weft.extraction.files.source import Note, open_files
 from weft.extraction.ingest import existing
 from weft.printable import Brief, counted
 
@@ -30,7 +30,7 @@ class FilePreview(Brief):
     columns: tuple[tuple[str, DataType], ...]
     rows: tuple[tuple[object, ...], ...]
     rejected: tuple[RejectedRecord, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     def _brief(self) -> str:
         return f"preview of {self.table}: {counted(len(self.columns), 'column')}"

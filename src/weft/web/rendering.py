@@ -28,6 +28,7 @@ from weft.instants import (
 )
 from weft.printable import counted, one_line, size, visible
 from weft.web import security
+from weft.web.controls import named_controls
 
 FOLDER: Final = Path(__file__).parent
 _CELL: Final = 300
@@ -70,6 +71,7 @@ def environment() -> Environment:
         "at": at,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "cell": cell,
+        "controls": named_controls,
         "counted": counted,
         "due": due,
         "every": every,

@@ -14,7 +14,7 @@ from weft.algebra.schema import DataType
 from weft.errors import Refused
 from weft.extraction.batches import Timing
 from weft.extraction.files.options import DEFAULT_OPTIONS, FileOptions, common_unit
-from weft.extraction.files.source import FileSource, open_file
+from weft.extraction.files.source import FileSource, Note, open_file
 
 AT = 1_700_000_000_123_456
 """2023-11-14 22:13:20.123456 UTC."""
@@ -63,9 +63,9 @@ def test_an_encoding_other_than_utf_8_is_guessed_and_reported(
         text = "".join(f'{{"id": {n}, "city": "{city}"}}\n' for n, city in enumerate(cities, 1))
     source = opened(tmp_path / f"x.{form}", text.encode(encoding))
     assert [row["city"] for row in rows(source)] == cities
-    result = [note for note in source.notes if "--encoding" in note]
+    result = [note for note in source.notes if note.option == "--encoding"]
     assert bool(result) == (guess is not None)
-    assert guess is None or f"was read as {guess} " in result[0]
+    assert guess is None or f"was read as {guess} " in result[0].text + " "
 
 
 def test_one_broken_line_makes_no_other_encoding(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_columns_with_odd_names_get_others_aloud(tmp_path: Path) -> None:
     source = opened(tmp_path / "x.csv", csv)
     names = ["Order_ID_2", "order_id", "id", "column_4", "column_2024", "größe"]
     assert [name for name, _ in source.columns] == names
-    assert "Order_ID_2 is 'Order ID' in the file" in " ".join(source.notes)
+    assert "Order_ID_2 is 'Order ID' in the file" in " ".join(map(str, source.notes))
     source = opened(tmp_path / "x.jsonl", '{"a b": 1, "_x": "2"}\n{"a b": 2}\n')
     assert rows(source)[1] == {"a_b": 2, "x": None, "_own_time": None, "_seq": 1}
     pq.write_table(pa.table({"a b": [1]}), tmp_path / "x.parquet")
@@ -208,9 +208,8 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert declared == ["BIGINT", "STRUCT<a: ARRAY<STRING>>", "ARRAY<STRING>", "STRING"]
     assert [row["who"] for row in rows(source)] == ['{"a":[1.50,"é"]}', None]
     (note,) = source.notes
-    assert (
-        note == "nested values have types, which `weft describe` shows; to read a part of a value, write who.a, tags[0]"
-    )
+    shown = "nested values have types, which the description of the table shows"
+    assert note == Note(f"{shown}; to read a part of a value, write who.a, tags[0]")
     lists = pa.array([[("k", [1, None])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
     digits = pa.array([[Decimal("12345678901234567890.12")], []], pa.list_(pa.decimal128(38, 2)))
     pq.write_table(pa.table({"m": lists, "s": [{"a": 1}, None], "d": digits}), tmp_path / "x.parquet")
@@ -219,18 +218,16 @@ def test_nested_columns_keep_their_values_whole_and_have_types(tmp_path: Path) -
     assert found == [('{"k":[1,null]}', '{"a":1}', "[12345678901234567890.12]"), (None, None, "[]")]
     declared = [kind.declared for _, kind in source.columns]
     assert declared == ["MAP<STRING, ARRAY<BIGINT>>", "STRUCT<a: BIGINT>", "ARRAY<DECIMAL(38,2)>"]
-    assert source.notes[0].endswith("write m['…'], s.a, d[0]")
+    assert source.notes[0].text.endswith("write m['…'], s.a, d[0]")
 
 
 def test_nested_values_of_other_names_and_kinds_are_shown_as_stored(tmp_path: Path) -> None:
     text = '{"a b":[1],"m":{"x":1},"n":[]}\n{"a b":[2.5],"m":3,"n":{"y":2}}\n'
     source = opened(tmp_path / "x.jsonl", text)
-    assert (
-        "nested values have types, which `weft describe` shows; to read a part of a value, write a_b[0]" in source.notes
-    )
+    assert any(note.text.endswith("to read a part of a value, write a_b[0]") for note in source.notes)
     assert any(
-        "without a common type are stored as JSON text: m, n; read a part with GET_JSON_OBJECT(m, '$…')" in note
+        "without a common type are stored as JSON text: m, n; read a part with GET_JSON_OBJECT(m, '$…')" in note.text
         for note in source.notes
     )
     chosen = opened(tmp_path / "y.jsonl", '{"doc":[1]}\n', types=(("doc", DataType("STRING")),))
-    assert "JSON text: doc;" in chosen.notes[0]
+    assert "JSON text: doc;" in chosen.notes[0].text

@@ -190,7 +190,10 @@ def test_files_give_types_keep_to_them_and_add_fields_with_evolve(home: Weft, tm
         assert record.reason == "not of the column's type: who"
         third = _lines(tmp_path / "3.jsonl", {"id": 5, "who": {"name": "cy", "age": 4}})
         load = home.ingest_file(third, "t")
-        assert any("add the fields with --evolve" in note for note in load.notes) and load.stored == 1
+        assert (
+            any("lacks" in note and note.endswith("(to change this, use --evolve)") for note in load.notes)
+            and load.stored == 1
+        )
         fourth = _lines(tmp_path / "4.jsonl", {"id": 6, "who": {"name": "di", "age": 5}, "tags": []})
         load = home.ingest_file(fourth, "t", evolve=True)
         assert not any("--evolve" in note for note in load.notes)

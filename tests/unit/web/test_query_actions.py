@@ -45,6 +45,16 @@ def test_a_refusal_says_what_to_do(browser: TestClient, filled: Weft) -> None:
     assert "maintained as a synopsis" in press(browser, "/queries/1/change", do="replace", sql="SELECT 1 AS a")
 
 
+def test_a_hint_names_the_controls_of_the_page(browser: TestClient, filled: Weft) -> None:
+    filled.subscribe("all-orders", "file:new.jsonl")
+    filled.mute("all-orders")
+    shown = press(browser, "/queries/1", do="mute", channel="file:new.jsonl")
+    assert "is already muted" in shown and "See the page “Deliveries”." in shown
+    shown = press(browser, "/queries/1", do="resume")
+    assert "is already active" in shown and "See its page." in shown
+    assert "`weft" not in shown
+
+
 def test_a_removed_query_is_gone(browser: TestClient, filled: Weft) -> None:
     assert "all-orders is removed" in press(browser, "/queries/1", do="remove")
     assert browser.get("/queries/1").status_code == 404

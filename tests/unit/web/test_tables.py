@@ -88,6 +88,17 @@ def test_notes_keep_the_name_of_the_file_and_name_no_options_of_commands(browser
     assert "to change this" not in shown
 
 
+def test_notes_and_hints_name_the_fields_of_the_form(browser: TestClient, weft: Weft) -> None:
+    _send(browser, "one.jsonl", b'{"id":1,"who":{"name":"a"}}\n', table="t", do="store")
+    shown = _send(browser, "one.jsonl", b'{"id":1,"who":{"name":"a"}}\n', table="t")
+    _store(browser, shown, table="t")
+    shown = _send(browser, "two.jsonl", b'{"id":2,"who":{"name":"b","age":3}}\n', table="t")
+    assert "(to change this, choose “Add new columns of the file to the table”)" in shown
+    shown = _send(browser, "three.jsonl", b'{"id":2,"more":1}\n', table="t")
+    assert "Add the choice “Add new columns of the file to the table”" in shown
+    assert "--evolve" not in shown
+
+
 def test_a_record_that_cannot_be_read_is_shown_and_goes_to_quarantine(browser: TestClient, weft: Weft) -> None:
     weft.make_table("people", "id INT, who STRING, at DATE")
     shown = _send(browser, "people.csv", CSV, table="people")

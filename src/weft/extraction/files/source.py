@@ -38,6 +38,18 @@ from weft.storage.local_sql import connect
 
 
 @dataclass(frozen=True)
+class Note:
+    """A sentence about what was changed or inferred.  ``option`` is the option that changes it, or None."""
+
+    text: str
+    option: str | None = None
+
+    def __str__(self) -> str:
+        """Return the sentence as the command line shows it."""
+        return self.text if self.option is None else f"{self.text} (to change this, use {self.option})"
+
+
+@dataclass(frozen=True)
 class FileSource:
     """A file whose columns fit the table. ``columns`` are the columns of the batches, in the table's order.
 
@@ -48,7 +60,7 @@ class FileSource:
     matched: FileColumns
     columns: tuple[tuple[str, DataType], ...]
     form: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def name(self) -> str:
@@ -317,39 +329,37 @@ def _require_own_time(file: FileInspection, own_time: str | None) -> None:
         raise Refused(f"the file has no column {own_time!r} from which ts could be taken", where=file.file.name)
 
 
-def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[str, ...]:
+def _notes(file: FileInspection, options: FileOptions, matched: FileColumns, form: str | None) -> tuple[Note, ...]:
     stored = {name.lower() for name, _ in matched.stored}
     notes = []
     if options.encoding is None and file.encoding != UTF_8:
-        notes.append(f"{file.file.name} is not UTF-8; it was read as {file.encoding} (to change this, use --encoding)")
+        notes.append(Note(f"{file.file.name} is not UTF-8; it was read as {file.encoding}", "--encoding"))
     chosen = {name.lower() for name, _ in options.rename}
     mended = [f"{new} is {old!r} in the file" for old, new in file.renamed if old.lower() not in chosen]
     if mended:
-        notes.append(f"columns got valid SQL names: {', '.join(mended)} (to change this, use --rename)")
+        notes.append(Note(f"columns got valid SQL names: {', '.join(mended)}", "--rename"))
     if form is not None and options.ts_format is None:
-        notes.append(f"{matched.own_time} was read as {UNITS[form]} since 1970 (to change this, use --ts-format)")
+        notes.append(Note(f"{matched.own_time} was read as {UNITS[form]} since 1970", "--ts-format"))
     types = {name.lower(): kind for name, kind in (*matched.stored, *matched.extended)}
     nested = {name: shape for name, shape in file.nested().items() if name.lower() in stored}
     return (*notes, *_of_nested({name: (shape, types[name.lower()]) for name, shape in nested.items()}))
 
 
-def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[str]:
+def _of_nested(columns: Mapping[str, tuple[DataType, DataType]]) -> list[Note]:
     """Return sentences about nested columns. The values of ``columns`` are the types in the file and in the table."""
     notes = []
     typed = [_part(name, own.shape) for name, (_, own) in columns.items() if own.shape is not None]
     if typed:
-        notes.append(
-            "nested values have types, which `weft describe` shows; to read a part of a value, write "
-            f"{', '.join(typed)}"
-        )
+        shown = "nested values have types, which the description of the table shows"
+        notes.append(Note(f"{shown}; to read a part of a value, write {', '.join(typed)}"))
     plain = [name for name, (_, own) in columns.items() if own.shape is None]
     if plain:
         part = f"read a part with GET_JSON_OBJECT({plain[0]}, '$…')"
-        notes.append(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}")
+        notes.append(Note(f"nested values without a common type are stored as JSON text: {', '.join(plain)}; {part}"))
     for name, (shape, own) in columns.items():
         if own.shape is not None and own.shape.extended(shape) != own.shape:
-            part = f"read the fields with GET_JSON_OBJECT({name}, '$…'), or add the fields with --evolve"
-            notes.append(f"{name} has fields that its type in the table lacks; {part}")
+            part = f"read the fields with GET_JSON_OBJECT({name}, '$…')"
+            notes.append(Note(f"{name} has fields that its type in the table lacks; {part}", "--evolve"))
     return notes
 
 

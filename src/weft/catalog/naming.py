@@ -109,5 +109,5 @@ def not_found(kind: str, name: str, known: Iterable[str]) -> NotFound:
         shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
         hint = f"Known names: {shown}."
     else:
-        hint = f"There is no {kind} yet."
+        hint = f"There is no {kind} yet, or none that you may see."
     return NotFound(f"there is no {kind} {name!r}", hint=hint)

@@ -22,14 +22,15 @@ from weft.rights.principal import Right
 _HINTED = 5_000
 """The most names of queries that a hint considers."""
 Item = TypeVar("Item", TableRecord, ViewRecord)
+Found = TypeVar("Found", covariant=True)
 
 
-class _Known(Protocol[Item]):
+class _Known(Protocol[Found]):
     """The tables or the views that users can name."""
 
-    def find(self, name: str) -> Item | None: ...
+    def find(self, name: str) -> Found | None: ...
 
-    def known(self) -> tuple[Item, ...]: ...
+    def known(self) -> tuple[Found, ...]: ...
 
 
 @dataclass(frozen=True)

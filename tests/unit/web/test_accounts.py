@@ -110,6 +110,31 @@ def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient
         assert ('href="/users"' in browser.get("/queries", headers=headers).text) == (status == 200)
 
 
+def test_nobody_is_offered_what_only_an_administrator_may_do(browser: TestClient, peopled: Weft) -> None:
+    peopled.accounts.grant("ben", "read", "orders")
+    for name, offered in (("ada", True), ("ben", False)):
+        signed_in(browser, name)
+        for path in ("/queries/2", "/ask"):
+            shown = browser.get(path).text
+            assert "feed:" in shown
+            assert ("file:" in shown) == offered, path
+        browser.cookies.clear()
+
+
+def test_a_reader_of_no_table_does_not_read_that_none_exists(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "rea")
+    shown = browser.get("/tables").text
+    assert "No tables that you may read" in shown
+    assert "No tables yet" not in shown
+    assert "No views that you may read" in browser.get("/views").text
+    hint = "There is no table yet, or none that you may see."
+    assert browser.get("/api/v1/tables/orders").json()["hint"] == hint
+    browser.cookies.clear()
+    signed_in(browser, "ben")
+    tried = browser.post("/api/v1/explain", json={"sql": "SELECT o.id FROM orders o"}).text
+    assert "There is no table yet, or none that you may read." in tried
+
+
 def test_no_job_keeps_the_secret_of_a_token(browser: TestClient, peopled: Weft) -> None:
     signed_in(browser, "rea")
     assert browser.post("/api/v1/tokens", json={"user": "rea"}).status_code == 403

@@ -159,6 +159,19 @@ def test_jobs_belong_to_who_started_them(send: Sent) -> None:
     assert send("bo", "GET", f"/api/v1/jobs/{jobs[0]['id']}").status_code == 404
 
 
+def test_an_administrator_sees_the_jobs_of_all_as_on_the_page(send: Sent) -> None:
+    send("anna", "POST", "/api/v1/queries/dear/pause")  # refused, but the job is there
+    own = {each["id"] for each in send("anna", "GET", "/jobs.json").json()["items"]}
+    assert own
+    for path in ("/jobs.json", "/api/v1/jobs"):
+        assert own <= {each["id"] for each in send("root", "GET", path).json()["items"]}
+        assert send("root administers", "GET", path).json()["items"] == []
+        assert own.isdisjoint(each["id"] for each in send("bo", "GET", path).json()["items"])
+    one = next(iter(own))
+    assert send("root", "GET", f"/jobs/{one}.json").json()["id"] == one
+    assert send("bo", "GET", f"/jobs/{one}.json").status_code == 404
+
+
 def test_a_token_sees_only_jobs_that_it_could_have_started(send: Sent) -> None:
     for who in ("anna", "anna reads"):
         sent = send(who, "POST", "/api/v1/queries/dear/pause")  # refused, but the job is there

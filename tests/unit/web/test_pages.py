@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from shown_pages import MARKUP, assert_safe, sent
 from weft.api.weft import Weft
 from weft.catalog.records import Choice, Count
-from weft.errors import CatalogError
+from weft.errors import CatalogError, StorageError
 from weft.execution.windows import NEVER
 from weft.instants import parse_instant
 from weft.web.rendering import environment
@@ -197,3 +197,23 @@ def test_the_list_says_whether_time_alone_can_make_an_answer_appear(
     for name, words in (("old", old), ("new", new)):
         row = next(each for each in rows if f">{name}</a>" in each)
         assert words in row.partition('data-label="Next due">')[2]
+
+
+def test_a_query_that_cannot_be_explained_says_when_it_is_due_as_the_list_does(
+    browser: TestClient, filled: Weft, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query without a condition on time is due when rows arrive, also if nothing else can be said."""
+    filled.install("new", "SELECT o.id FROM orders o WHERE o.total > 1", user="ben")
+    at = parse_instant("2026-03-11")
+    with filled.writing("tick") as writer:
+        tick = writer.ticks.plan(at, Choice(), at)
+        counts = {query.query_id: Count(0, None, None, at) for query, _ in writer.ticks.members(tick.tick_id)}
+        writer.ticks.commit(tick.tick_id, counts, [], at)
+
+    def refused(*_: object) -> None:
+        raise StorageError("the table cannot be read")
+
+    monkeypatch.setattr(type(filled), "explain_installed", refused)
+    shown = browser.get("/queries/3").text
+    assert "the table cannot be read" in shown
+    assert "<dt>Next due</dt><dd>when rows arrive</dd>" in shown

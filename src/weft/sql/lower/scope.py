@@ -59,7 +59,7 @@ def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) 
     if meant:
         return f"Did you mean {' or '.join(meant)}?"
     if not names:
-        return f"No {what} exist yet."
+        return f"There are no {what}."
     return f"The {what} are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
 
 
@@ -381,7 +381,9 @@ class Scope:
                     f"{name} does not exist, because there is no query {table.name!r}", where=place(table), hint=other
                 )
             known = [*tables, *(shared for scope in self._chain() for shared in scope.shared)]
-            nearest = suggestion(name, known, "tables")
+            nearest = (
+                suggestion(name, known, "tables") if known else "There is no table yet, or none that you may read."
+            )
             own = table.find_ancestor(exp.CTE)
             if own is not None and own.alias.lower() == name.lower():
                 nearest = f"Write WITH RECURSIVE {own.alias}: otherwise a query in WITH does not see its own name."

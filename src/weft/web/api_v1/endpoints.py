@@ -17,8 +17,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from weft.api.arguments import own_user
+from weft.api.weft import Weft
 from weft.faults import isolated_error
-from weft.rights.principal import OWNER
+from weft.rights.principal import OWNER, Right
 from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Rows
 from weft.web.api_v1.operations.jobs import job_json
 from weft.web.callers import principal_of
@@ -87,7 +88,12 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
         source = "a token from `weft token create`" if site.weft.accounts.in_use() else "the key in the file page.key"
         hint = f"Send the header `Authorization: Bearer TOKEN` with {source}."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
-    return Caller(site.weft.acting_as(principal), principal.name, site.jobs, scopes=principal.scopes)
+    weft = site.weft.acting_as(principal)
+    return Caller(weft, principal.name, site.jobs, _is_admin(weft), principal.scopes)
+
+
+def _is_admin(weft: Weft) -> bool:
+    return weft.opened.seen().rights.may(Right.ADMIN)
 
 
 def require_own_origin(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from starlette.responses import Response
@@ -38,11 +38,10 @@ def listed(visit: Visit) -> Response:
     found = visit.weft.query_page(wanted, after=visit.asked("after") or None, limit=_LISTED + 1)
     shown, more = page_of(visit, found, _LISTED, lambda last: last.query.name)
     counts = visit.weft.query_counts()
-    undated = (each.query for each in shown if each.query.state == "active" and each.query.next_due is None)
     return visit.show(
         "queries.html",
         queries=shown,
-        timely=visit.weft.time_driven(undated),
+        timely=_timely(visit.weft, (each.query for each in shown)),
         more=more,
         counts=counts,
         total=sum(count for state, count in counts.items() if state != "troubled"),
@@ -74,6 +73,11 @@ def overview(visit: Visit) -> Response:
     )
 
 
+def _timely(weft: Weft, queries: Iterable[QueryRecord]) -> Mapping[int, bool | None]:
+    """Map the IDs of active queries that have no next instant to whether time alone can add answers."""
+    return weft.time_driven(each for each in queries if each.state == "active" and each.next_due is None)
+
+
 def _news(weft: Weft, query: QueryRecord) -> tuple[list[ResultRow], WeftError | None]:
     """A query whose answers cannot be read has a page, too."""
     try:
@@ -97,9 +101,9 @@ def _explained(weft: Weft, query: QueryRecord) -> Mapping[str, Any]:
     try:
         explained = weft.explain_installed(query.name)
     except WeftError as error:
-        return {"explained": None, "misfit": error}
+        return {"explained": None, "misfit": error, "timely": _timely(weft, [query]).get(query.query_id)}
     words = [each for each in explained.brief[:-1] if not each.startswith(("Next due:", "Answers so far"))]
-    return {"explained": explained, "misfit": None, "words": "\n".join(words)}
+    return {"explained": explained, "misfit": None, "timely": None, "words": "\n".join(words)}
 
 
 def plan(visit: Visit) -> Response:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from weft.algebra.schema import BIGINT, DOUBLE
+from weft.api import why as why_module
 from weft.api.weft import Weft
+from weft.execution.home import OpenHome
+from weft.execution.why import Combination, Witness
+from weft.runtime import cancelling
+from weft.web.api_v1.openapi import document
 from weft.web.api_v1.operations import OPERATIONS
 
 Sent = Callable[..., Any]
@@ -170,6 +177,32 @@ def test_an_administrator_sees_the_jobs_of_all_as_on_the_page(send: Sent) -> Non
     one = next(iter(own))
     assert send("root", "GET", f"/jobs/{one}.json").json()["id"] == one
     assert send("bo", "GET", f"/jobs/{one}.json").status_code == 404
+
+
+@pytest.mark.parametrize("who", ["root", "bo"])
+def test_rows_of_tables_that_one_may_not_read_are_hidden(
+    send: Sent, full: Weft, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    """The reader bo may read the answers of dear, but not orders.  Spark is not started: it would find this row."""
+    columns = (("id", BIGINT), ("total", DOUBLE))
+    row = Witness("driver", "orders", "o", columns, (5, 52.5))
+    state = Witness("joined", None, "s", columns, (5, 52.5), members=(row,), count=1)
+    found = Combination("a new row of orders arrives", (row, state), ("there is no row of orders with id = 6",))
+    monkeypatch.setattr(why_module, "combinations", lambda *_, **__: ((found,), False))
+    monkeypatch.setattr(OpenHome, "session", lambda *_: None)
+    monkeypatch.setattr(cancelling, "cancellable", lambda *_: nullcontext())
+    shown = send(who, "GET", "/api/v1/queries/dear/answers/1/why").json()
+    (cause,) = shown["causes"]
+    hides = who == "bo"
+    assert shown["hides"] == hides
+    assert cause["why"] == "a new row of orders arrives"
+    assert [each["row"] for each in cause["witnesses"]] == 2 * [None if hides else {"id": 5, "total": 52.5}]
+    assert [len(each["members"]) for each in cause["witnesses"]] == ([0, 0] if hides else [0, 1])
+    assert (cause["absent"] == []) == hides
+    assert ("52.5" in str(cause)) == (not hides)
+    described = document(OPERATIONS)["paths"]["/queries/{query}/answers/{ordinal}/why"]["get"]["description"]
+    assert "`hides` is true" in described
+    assert "`row`" in described
 
 
 def test_a_token_sees_only_jobs_that_it_could_have_started(send: Sent) -> None:

@@ -193,7 +193,11 @@ def list_deliveries(
 
 
 def why_answer(weft: Weft, query: QueryName, ordinal: Ordinal) -> Fields:
-    """Explain why an answer appeared: what happened at its first instant, and the rows that made it true."""
+    """Explain why an answer appeared: what happened at its first instant, and the rows that made it true.
+
+    Each of `causes` is sufficient by itself.  If you may not read a table of the query, `hides` is true: the `row` of
+    each witness from this table is null, and so are the rows of aggregates, and `absent` is empty.
+    """
     return why_json(weft.why(named(weft, query), ordinal))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mail_server import free_port
+from mail_server import authority, free_port
 
 PROGRAMS = Path("/usr/lib/news/bin")
 GROUP = "comp.lang.sql"
@@ -30,6 +30,10 @@ class NewsServer:
             (folder / each).mkdir(parents=True)
         for name, text in _FILES.items():
             (folder / name).write_text(text.format(folder=folder, port=self.port))
+        certificate = authority().issue_cert("127.0.0.1")
+        certificate.private_key_pem.write_to_path(folder / "etc/key.pem")
+        certificate.cert_chain_pems[0].write_to_path(folder / "etc/cert.pem")
+        (folder / "etc/key.pem").chmod(0o600)  # INN refuses a key that others may read
         # Debian's INN runs only in the group news.
         self._user = "news" if os.geteuid() == 0 else None
         if self._user is not None:
@@ -112,6 +116,8 @@ bindaddress: 127.0.0.1
 artcutoff: 0
 pgpverify: false
 nnrpdloadlimit: 0
+tlscertfile: {folder}/etc/cert.pem
+tlskeyfile: {folder}/etc/key.pem
 """,
     "etc/storage.conf": "method tradspool {{\n    newsgroups: *\n    class: 0\n}}\n",
     "etc/newsfeeds": "ME:*::\n",

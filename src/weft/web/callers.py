@@ -103,6 +103,10 @@ def _token(request: Request) -> str | None:
 
 
 def _of_proxy(site: Site, request: Request, address: str | None) -> Principal | None:
+    """Return the principal whom the trusted proxy names, or None.
+
+    A proxy that adds its header to that of a browser sends both, and the first is the one of the browser.
+    """
     chosen, peer = configuration(site.weft.home), _peer(request)
-    named = request.headers.get(chosen.web_proxy_header) if chosen.web_proxy and peer else None
-    return site.weft.accounts.of_proxy(named, peer, address=address) if named and peer else None
+    named = request.headers.getlist(chosen.web_proxy_header) if chosen.web_proxy else []
+    return site.weft.accounts.of_proxy(named[0], peer, address=address) if peer and len(named) == 1 else None

@@ -273,6 +273,20 @@ def test_a_server_that_is_away_leaves_its_position(weft: Weft, inn: NewsServer) 
     assert stored(weft)[-1] == "a" and weft.catalog.sources.named("lists").trouble is None
 
 
+def test_news_come_over_a_session_that_is_encrypted_by_starttls(
+    weft: Weft, inn: NewsServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """INN knows STARTTLS only after MODE READER."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted(tmp_path)))
+    inn.offer("<tls@x.example>", letter("tls", group=GROUP))
+    weft.add_source("lists", "nntp", inn.uri().removesuffix("?tls=off"))
+    assert weft.poll_source("lists").began > 0
+    assert stored(weft)[-1] == "tls"
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(ExtractionError, match="certificate"):
+        weft.poll_source("lists")
+
+
 @pytest.mark.parametrize("kind", ["maildir", "imap", "nntp"])
 def test_a_killed_poll_loses_and_repeats_nothing(
     kind: Any, weft: Weft, tmp_path: Path, request: pytest.FixtureRequest

@@ -68,6 +68,28 @@ def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -
     assert peopled.query(1).state == "active"
 
 
+@pytest.mark.parametrize(
+    ("peer", "named", "status"),
+    [
+        ("192.0.2.1", ["ada"], 200),
+        ("192.0.2.1", ["rea"], 403),
+        ("192.0.2.1", ["ADA"], 303),
+        ("192.0.2.1", ["nobody"], 303),
+        ("192.0.2.1", ["ada", "rea"], 303),  # one of them is from the browser
+        ("192.0.2.1", [], 303),
+        ("192.0.2.2", ["ada"], 303),  # not the proxy
+    ],
+)
+def test_only_the_proxy_of_the_settings_signs_people_in(
+    peopled: Weft, peer: str, named: list[str], status: int
+) -> None:
+    (peopled.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
+    headers = [("x-forwarded-user", name) for name in named] + [("x-forwarded-for", "192.0.2.1")]
+    with TestClient(application(Site(peopled)), client=(peer, 4321)) as client:
+        shown = client.get("/users", headers=headers, follow_redirects=False)
+    assert shown.status_code == status
+
+
 def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:
     """The status of the response to a request whose body nobody reads."""
     statuses = []

@@ -72,7 +72,10 @@ class _Session:
         """Read the greeting, encrypt the session, log in, and ask for a reader's session."""
         self._reply("200", "201")
         if place.tls == "starttls":
-            self.command("STARTTLS", "382")
+            # A server that other servers use, too, first changes to the mode for readers (RFC 3977, section 3.4.2).
+            if self.command("STARTTLS", "382", "401").startswith("401"):
+                self.command("MODE READER", "200", "201")
+                self.command("STARTTLS", "382")
             self._stream.close()
             self._encrypt(place)
             self._stream = self._socket.makefile("rb")

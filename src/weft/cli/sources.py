@@ -110,7 +110,8 @@ def add(
         return
     named = typed((c.name, c.type) for c in record.schema.columns if c.name not in PERIOD)
     echo(f"{source.name} {_follows(record)} {plain(source.location)}: {named}")
-    echo(f"  `weft source poll {source.name}` records its present rows; `weft run` polls it every {_every(source)}.")
+    does = "records its present rows" if record.tracked else "stores its present messages"
+    echo(f"  `weft source poll {source.name}` {does}; `weft run` polls it every {_every(source)}.")
 
 
 def _follows(table: TableRecord) -> str:

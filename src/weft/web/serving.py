@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -89,7 +90,9 @@ class Address:
 
 
 def read_address(text: str, certificate: Path | None = None, key: Path | None = None) -> Address:
-    """Return the address of ``[HOST:]PORT``.  Raise Refused for another text, or a key without a certificate.
+    """Return the address of ``[HOST:]PORT``.
+
+    Raise Refused for another text, a key without a certificate, or files that cannot be used for TLS.
 
     >>> read_address("8080").url, read_address("[::1]:80").url, read_address("box:0").host
     ('http://127.0.0.1:8080/', 'http://[::1]:80/', 'box')
@@ -104,7 +107,25 @@ def read_address(text: str, certificate: Path | None = None, key: Path | None = 
     for file in (certificate, key):
         if file is not None and not file.is_file():
             raise Refused(f"there is no file {file}", hint="Name a file in PEM format.")
+    if certificate is not None and key is not None:
+        _require_pair(certificate, key)
     return Address(host.strip("[]") or HOST, int(port), certificate, key)
+
+
+def _require_pair(certificate: Path, key: Path) -> None:
+    try:
+        # Without a password here, OpenSSL asks for that of an encrypted key on the terminal.
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        reason = error.strerror or "unreadable"
+        if isinstance(error, ssl.SSLError):
+            reason = "one of the files is not in PEM format, or the key is encrypted"
+            if error.reason == "KEY_VALUES_MISMATCH":
+                reason = "the key belongs to another certificate"
+        raise Refused(
+            f"the certificate {certificate} and the key {key} cannot be used for TLS: {reason}",
+            hint="Name a certificate in PEM format, and its key without encryption.",
+        ) from None
 
 
 @contextmanager

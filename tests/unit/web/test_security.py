@@ -235,6 +235,32 @@ def test_the_page_is_served_over_tls(weft: Weft, tmp_path: Path) -> None:
     assert shown.headers["set-cookie"].startswith("__Host-weft_visitor=")
 
 
+def test_files_that_cannot_be_used_for_tls_are_refused(tmp_path: Path) -> None:
+    """The server must not ask for the password of a key on the terminal."""
+    import trustme
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    one, two = (trustme.CA().issue_cert("localhost") for _ in range(2))
+    certificate, key, other = (tmp_path / f"{name}.pem" for name in ("certificate", "key", "other"))
+    one.cert_chain_pems[0].write_to_path(str(certificate))
+    one.private_key_pem.write_to_path(str(key))
+    assert read_address("8765", certificate, key).tls
+    two.private_key_pem.write_to_path(str(other))
+    with pytest.raises(Refused, match="the key belongs to another certificate"):
+        read_address("8765", certificate, other)
+    secret = load_pem_private_key(key.read_bytes(), None)
+    encrypted = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"a password"))
+    for wrong in (b"no key", b"", certificate.read_bytes(), encrypted):
+        other.write_bytes(wrong)
+        with pytest.raises(Refused, match="not in PEM format, or the key is encrypted"):
+            read_address("8765", certificate, other)
+
+
 def test_tls_needs_both_files(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="certificate and its key"):
         read_address("8765", tmp_path / "cert.pem")

@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from weft.api.arguments import own_user
-from weft.api.weft import Weft
 from weft.faults import isolated_error
 from weft.rights.principal import OWNER, Right
 from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Rows
@@ -89,11 +88,8 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
         hint = f"Send the header `Authorization: Bearer TOKEN` with {source}."
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
     weft = site.weft.acting_as(principal)
-    return Caller(weft, principal.name, site.jobs, _is_admin(weft), principal.scopes)
-
-
-def _is_admin(weft: Weft) -> bool:
-    return weft.opened.seen().rights.may(Right.ADMIN)
+    sees_all = principal.in_scope(Right.ADMIN) and weft.accounts.me().role == "admin"
+    return Caller(weft, principal.name, site.jobs, sees_all, principal.scopes)
 
 
 def require_own_origin(request: Request) -> None:

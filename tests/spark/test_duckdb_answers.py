@@ -43,6 +43,11 @@ QUERIES = {
     "rests": "SELECT WINDOW(CAST(d AS TIMESTAMP), '7 seconds').start AS s, n % 7 AS r, MOD(x, 1000) AS m FROM m",
     "money": "SELECT CAST(p AS DECIMAL(12,3)) AS m, CAST(p AS DECIMAL(12,2)) * (1 - CAST(p AS DECIMAL(12,2))) AS q, "
     "x * CAST(p AS DECIMAL(12,2)) AS w, CAST(p AS DECIMAL(20,2)) * CAST(n AS DECIMAL(20,2)) AS z FROM m",
+    "delays": "SELECT a.k, a.ts - o.ts AS delay, a.at - o.at AS other FROM m a JOIN m o ON a.n <=> o.n AND a.k = 'ä'",
+    "states": "SELECT k, CASE WHEN at < NOW() - INTERVAL 1 DAY THEN 'late' WHEN b THEN 'due' ELSE k END AS state, "
+    "b AND at < NOW() - INTERVAL 2 DAYS AS old FROM m",
+    "calendar": "SELECT DATE_TRUNC('WEEK', CAST(d AS TIMESTAMP)) AS w, DATE_TRUNC('QUARTER', ts) + INTERVAL 1 QUARTER "
+    "AS q FROM m WHERE ts >= DATE_TRUNC('DAY', NOW()) AND ts < NOW() - INTERVAL 1 HOUR",
     "listed": r"SELECT k, n FROM m WHERE n IN (7, -1) AND k NOT IN ('a', '%_\\\'\"`')",
 }
 """``one`` and ``other`` share a plan and a parameter table, and so do ``hours``, ``days`` and ``moment``."""

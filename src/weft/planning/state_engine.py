@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, get_args
 
 from weft.algebra.relation import (
     Distinct,
@@ -20,7 +20,7 @@ from weft.algebra.relation import (
     StateSchema,
     Turns,
     Unnest,
-    Values,
+    ValueFunction,
     Windowed,
     WindowFunction,
 )
@@ -39,7 +39,7 @@ MOST_LARGE: Final = 10_000_000
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""
 _REWRITTEN: Final = frozenset(
-    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "<=>", "negative", "last_day", "date_trunc")
+    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "negative", "last_day")
 )
 """The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
 _SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
@@ -48,9 +48,9 @@ _PRODUCT_SCALE: Final = 8
 """The most digits after the point of a product. DuckDB gives DECIMALs of up to 18 digits a product of 18 digits."""
 _AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros")
 """The functions whose integers have the same type in both engines."""
-_OTHERS: Final = (Values, Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
+_OTHERS: Final = (Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
-_OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
+_OF_WINDOWS: Final = (*RANKS, *get_args(ValueFunction), "count", "min", "max")
 
 
 def same_in_duckdb(state: StateSchema) -> bool:
@@ -72,7 +72,7 @@ def branch_same_in_duckdb(branch: Branch) -> bool:
 
 
 def _same_text(type: DataType) -> bool:
-    return same_decimal_text(type) or (type.name in _SAME_TEXT and not type.shape)
+    return same_decimal_text(type) or (type.name in _SAME_TEXT and type.shape in (None, INTERVAL))
 
 
 def _has_doubles(scalar: Scalar) -> bool:
@@ -109,9 +109,6 @@ def _scalars(operator: Relation) -> Iterator[Scalar]:
 
 def _same_function(function: WindowFunction) -> bool:
     kind = function.output.type.name
-    frame = function.frame
-    if frame is not None and frame.unit == "range" and (frame.start, frame.end) not in ((None, 0), (None, None)):
-        return False
     return function.function in _OF_WINDOWS or (function.function == "sum" and kind in INTEGRAL)
 
 

@@ -50,6 +50,8 @@ _AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros")
 """The functions whose integers have the same type in both engines."""
 _OTHERS: Final = (Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
+_ORDERED: Final = ("<", "<=", ">", ">=", "+", "-", "*", "is null", "is not null", "coalesce")
+"""The functions of doubles whose results do not depend on the sign of zero, or keep it, in both engines."""
 _OF_WINDOWS: Final = (*RANKS, *get_args(ValueFunction), "count", "min", "max")
 
 
@@ -68,16 +70,19 @@ def branch_same_in_duckdb(branch: Branch) -> bool:
         return False
     if not all(_same_text(output.value.type) for output in branch.outputs):
         return False
-    return all(_same_scalar(scalar, rewritten=False) and not _has_doubles(scalar) for scalar in scalars(projection))
+    every = tuple(scalars(projection))
+    return all(_same_scalar(each, rewritten=False) for each in every) and not any(map(_tells_zeros_apart, every))
 
 
 def _same_text(type: DataType) -> bool:
-    return same_decimal_text(type) or (type.name in _SAME_TEXT and type.shape in (None, INTERVAL))
+    return same_decimal_text(type) or type == DOUBLE or (type.name in _SAME_TEXT and type.shape in (None, INTERVAL))
 
 
-def _has_doubles(scalar: Scalar) -> bool:
-    """The engines may tell 0.0 and -0.0 apart in different places."""
-    return scalar.type == DOUBLE or any(map(_has_doubles, children(scalar)))
+def _tells_zeros_apart(scalar: Scalar) -> bool:
+    """Return whether the engines may tell 0.0 and -0.0 apart in different places."""
+    inner = children(scalar)
+    compared = isinstance(scalar, Call) and scalar.name not in _ORDERED and any(each.type == DOUBLE for each in inner)
+    return compared or any(map(_tells_zeros_apart, inner))
 
 
 def constants_same_in_duckdb(table: TableSchema) -> bool:
@@ -148,7 +153,7 @@ def _as_written(scalar: Scalar) -> bool:
 
 
 def _is_exact_product(type: DataType) -> bool:
-    return type == INTERVAL or (type.name == "DECIMAL" and (type.scale or 0) <= _PRODUCT_SCALE)
+    return type in (INTERVAL, DOUBLE) or (type.name == "DECIMAL" and (type.scale or 0) <= _PRODUCT_SCALE)
 
 
 def _is_as_wide(arg: Scalar) -> bool:

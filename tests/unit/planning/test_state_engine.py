@@ -103,6 +103,12 @@ def test_spark_computes(text: str) -> None:
         ("SELECT CAST(d AS STRING) AS text FROM t", True),
         ("SELECT CAST(d + INTERVAL 9000 YEARS AS STRING) AS text FROM t", False),  # 11020 in DuckDB, +11020 in Spark
         ("SELECT n + n * 2 - 1 AS m FROM t", True),
+        ("SELECT r, r * 2 - n AS g FROM t WHERE r > n AND r IS NOT NULL", True),
+        ("SELECT k, AVG(n) AS a FROM t GROUP BY k HAVING AVG(n) > 1", True),
+        ("SELECT k FROM t WHERE r = 0", False),  # -0.0 may be another value
+        ("SELECT GREATEST(r, n) AS g FROM t", False),
+        ("SELECT r / 2 AS h FROM t", False),
+        ("SELECT f FROM t", False),
         ("SELECT a.ts - b.ts AS delay FROM t a JOIN t b ON a.n <=> b.n", True),
         ("SELECT k, CASE WHEN d < NOW() THEN 'late' ELSE 'open' END AS state FROM t", True),
         ("SELECT k FROM t WHERE ts >= DATE_TRUNC('MONTH', NOW()) - INTERVAL 1 QUARTER", True),

@@ -22,7 +22,28 @@ from weft.sql.functions import as_decimal
 from weft.sql.rendering.null_on_overflow import within_range
 from weft.sql.rendering.render import ROUNDED
 
+_SHORTEST: Final = "CAST(ABS(x) AS VARCHAR)"
+_MANTISSA: Final = f"split_part({_SHORTEST}, 'e', 1)"
+_DIGITS: Final = f"system.main.ltrim(replace({_MANTISSA}, '.', ''), '0')"
+_POWER: Final = (
+    f"strpos({_MANTISSA} || '.', '.') - 2 + length({_DIGITS}) - length(replace({_MANTISSA}, '.', '')) "
+    f"+ COALESCE(TRY_CAST(split_part({_SHORTEST}, 'e', 2) AS INT), 0)"
+)
+_SCIENTIFIC: Final = (
+    f"IF(x < 0, '-', '') || LEFT({_DIGITS}, 1) || '.' || "
+    f"COALESCE(NULLIF(system.main.rtrim({_DIGITS}[2:], '0'), ''), '0') || 'E' || CAST({_POWER} AS VARCHAR)"
+)
+JAVA_TEXT: Final = "JAVA_TEXT"
+"""The macro for the text that Java gives a DOUBLE.
+
+From 1E-300 to 9E15, all versions of Java give the shortest text of a number, as DuckDB does.  Versions before 19 write
+more digits of some larger numbers, so the macro raises an error outside this range.  It also raises an error for -0.0,
+because the engines may tell it apart from 0.0 in different places.
+"""
 MACROS: Final = {
+    "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
+    "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-300 AND 9e15 THEN "
+    f"{_SCIENTIFIC} WHEN x IS NOT NULL THEN ERROR('Java may give this number another text') END",
     "UNIX_MICROS(x)": "epoch_us(x)",
     "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
     "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",

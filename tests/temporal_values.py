@@ -13,7 +13,7 @@ from weft.algebra.relation import Scan
 from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
 from weft.derivation.temporal.sequenced import sequenced
-from weft.sql.dialects.duckdb_dialect import MACROS
+from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 from weft.sql.lower.query import bind_view
 from weft.sql.rendering.render import spelled
 from weft.sql.rendering.render_temporal import Evaluation, Leaf, value_sql
@@ -85,7 +85,7 @@ class Histories:
 
     def read(self, sql: str) -> Value:
         found: Value = defaultdict(list)
-        for row in self.connection.execute(sql.replace("`", '"')).fetchall():
+        for row in self.connection.execute(local_text(sql)).fetchall():
             *values, start, end = (_micros(each) if isinstance(each, dt.datetime) else each for each in row)
             found[tuple(values)].append((start, end))
         return {row: sorted(periods, key=lambda each: each[0]) for row, periods in found.items()}

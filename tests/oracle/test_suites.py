@@ -52,7 +52,7 @@ class Local(DuckDb):
 
     @staticmethod
     def translated(text: str) -> str:
-        return local_text(text).replace("<=>", "IS NOT DISTINCT FROM")
+        return local_text(text)
 
     def run(self, text: str, **instants: int) -> list[Row]:
         rows = self.connection.execute(self.translated(text)).fetchall()

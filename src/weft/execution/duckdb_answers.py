@@ -32,7 +32,7 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall, States, TempViews
 from weft.execution.whole_tables import WholeTables
-from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded, hash_in_duckdb
+from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded_in_duckdb, hash_in_duckdb
 from weft.planning.state_causes import all_states
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb, same_in_duckdb
 from weft.sql.rendering.render import quoted
@@ -255,7 +255,7 @@ def _answers(work: Work, most: int | None = None) -> str:
         parts = f"SELECT * FROM ({parts}) AS p LIMIT {most + 1}"
         measures, counted = f"{measures}, COUNT(*) AS copies", ", copies"
     once = f"SELECT {known}, {measures} FROM ({parts}) AS u({known}, first_at) GROUP BY {known}"
-    texts = list(map(encoded, values))
+    texts = list(map(encoded_in_duckdb, values))
     row = f"{hash_in_duckdb(texts, [ref.type for ref in values])} AS row_hash, [{', '.join(texts)}]::VARCHAR[] AS row"
     typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
     return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"

@@ -18,7 +18,7 @@ from weft.algebra.access import Access
 from weft.algebra.event import Event
 from weft.algebra.relation import Output, Query, Scan, StateSchema, block, condition, sources
 from weft.algebra.scalar import MICROSECOND, ColumnRef, Literal, Param, Scalar, plus
-from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import BIGINT, DOUBLE, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.traverse import mentioned, params, range_variables, scans
 from weft.derivation.access_paths import access_paths, whole_tables
 from weft.derivation.canonical import canonical
@@ -34,6 +34,7 @@ from weft.errors import Reasons, SqlError
 from weft.planning.names import numbered, numbered_columns, renumbered, without_clashes
 from weft.planning.state_causes import all_states
 from weft.planning.state_sql import inputs
+from weft.sql.dialects.duckdb_dialect import JAVA_TEXT
 from weft.sql.lower.query import bind, within_limits
 from weft.sql.lower.rewriting import viewed
 from weft.sql.lower.view_definitions import with_definitions
@@ -370,6 +371,14 @@ def encoded(value: Scalar) -> str:
             return f"BASE64({text})"
         case _:
             return f"CAST(CAST({text} AS {value.type}) AS STRING)"
+
+
+def encoded_in_duckdb(value: Scalar) -> str:
+    """Return DuckDB's SQL for the text that ``encoded`` gives in Spark.
+
+    DuckDB raises an error for -0.0 and for doubles to which versions of Java give different texts (``JAVA_TEXT``).
+    """
+    return f"{JAVA_TEXT}({render.scalar(value)})" if value.type == DOUBLE else encoded(value)
 
 
 def columns_of(query: Query) -> tuple[tuple[str, DataType], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, get_args
 
 from weft.algebra.relation import (
     Distinct,
@@ -20,7 +20,7 @@ from weft.algebra.relation import (
     StateSchema,
     Turns,
     Unnest,
-    Values,
+    ValueFunction,
     Windowed,
     WindowFunction,
 )
@@ -39,7 +39,7 @@ MOST_LARGE: Final = 10_000_000
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""
 _REWRITTEN: Final = frozenset(
-    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "<=>", "negative", "last_day", "date_trunc")
+    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "negative", "last_day")
 )
 """The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
 _SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
@@ -48,9 +48,11 @@ _PRODUCT_SCALE: Final = 8
 """The most digits after the point of a product. DuckDB gives DECIMALs of up to 18 digits a product of 18 digits."""
 _AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros")
 """The functions whose integers have the same type in both engines."""
-_OTHERS: Final = (Values, Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
+_OTHERS: Final = (Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
-_OF_WINDOWS: Final = (*RANKS, "lag", "lead", "count", "min", "max")
+_ORDERED: Final = ("<", "<=", ">", ">=", "+", "-", "*", "is null", "is not null", "coalesce")
+"""The functions of doubles whose results do not depend on the sign of zero, or keep it, in both engines."""
+_OF_WINDOWS: Final = (*RANKS, *get_args(ValueFunction), "count", "min", "max")
 
 
 def same_in_duckdb(state: StateSchema) -> bool:
@@ -68,16 +70,19 @@ def branch_same_in_duckdb(branch: Branch) -> bool:
         return False
     if not all(_same_text(output.value.type) for output in branch.outputs):
         return False
-    return all(_same_scalar(scalar, rewritten=False) and not _has_doubles(scalar) for scalar in scalars(projection))
+    every = tuple(scalars(projection))
+    return all(_same_scalar(each, rewritten=False) for each in every) and not any(map(_tells_zeros_apart, every))
 
 
 def _same_text(type: DataType) -> bool:
-    return same_decimal_text(type) or (type.name in _SAME_TEXT and not type.shape)
+    return same_decimal_text(type) or type == DOUBLE or (type.name in _SAME_TEXT and type.shape in (None, INTERVAL))
 
 
-def _has_doubles(scalar: Scalar) -> bool:
-    """The engines may tell 0.0 and -0.0 apart in different places."""
-    return scalar.type == DOUBLE or any(map(_has_doubles, children(scalar)))
+def _tells_zeros_apart(scalar: Scalar) -> bool:
+    """Return whether the engines may tell 0.0 and -0.0 apart in different places."""
+    inner = children(scalar)
+    compared = isinstance(scalar, Call) and scalar.name not in _ORDERED and any(each.type == DOUBLE for each in inner)
+    return compared or any(map(_tells_zeros_apart, inner))
 
 
 def constants_same_in_duckdb(table: TableSchema) -> bool:
@@ -109,9 +114,6 @@ def _scalars(operator: Relation) -> Iterator[Scalar]:
 
 def _same_function(function: WindowFunction) -> bool:
     kind = function.output.type.name
-    frame = function.frame
-    if frame is not None and frame.unit == "range" and (frame.start, frame.end) not in ((None, 0), (None, None)):
-        return False
     return function.function in _OF_WINDOWS or (function.function == "sum" and kind in INTEGRAL)
 
 
@@ -151,7 +153,7 @@ def _as_written(scalar: Scalar) -> bool:
 
 
 def _is_exact_product(type: DataType) -> bool:
-    return type == INTERVAL or (type.name == "DECIMAL" and (type.scale or 0) <= _PRODUCT_SCALE)
+    return type in (INTERVAL, DOUBLE) or (type.name == "DECIMAL" and (type.scale or 0) <= _PRODUCT_SCALE)
 
 
 def _is_as_wide(arg: Scalar) -> bool:

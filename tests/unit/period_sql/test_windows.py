@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
+from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -12,6 +14,10 @@ from oracle.shards import shards
 from weft.period_sql.notation import DUCKDB, SPARK, Axis
 from weft.period_sql.sweep import Sweep
 from weft.period_sql.windows import PARTITION, Rank, topmost, windowed
+from weft.sql.dialects.duckdb_dialect import local_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INTEGERS = Axis("a", "b", "c", "1000")
 LAST = 20
@@ -118,3 +124,43 @@ def test_spark_gets_its_own_functions() -> None:
     text = topmost(Sweep(INTEGERS, SPARK), "SELECT 1", 1, [], ranked(f"RANK() {ORDER}", 1), many=True)
     assert "UNNEST" not in text
     assert " DIV " in text
+
+
+ROWS = ("ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING", "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING")
+ROWS += ("ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",)
+RANGES = ("RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING", "RANGE BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING")
+RANGES += ("RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", "RANGE BETWEEN 3 PRECEDING AND 1 PRECEDING")
+OF_ROWS = ("FIRST_VALUE(n)", "LAST_VALUE(s)", "NTH_VALUE(n, 2)")
+OF_RANGES = ("COUNT(s)", "SUM(n)", "MIN(s)", "MAX(n)")
+
+
+def test_values_and_ranges_are_those_of_spark(spark: SparkSession) -> None:
+    """DuckDB computes FIRST_VALUE, LAST_VALUE and NTH_VALUE, and frames of RANGE, for ``state_engine``."""
+    chance = random.Random(3)
+    shown = ", ".join(
+        f"({number}, {chance.choice((1, 2))}, {chance.choice(('NULL', *range(-3, 4)))}, "
+        f"{chance.choice(('NULL', repr('a'), repr('ä'), repr('')))}, TIMESTAMP '2026-01-01 00:00:0{number % 7}')"
+        for number in range(60)
+    )
+    given = f"(VALUES {shown}) AS r(id, k, n, s, w)"
+    sides, nulls = ("", " DESC"), ("NULLS FIRST", "NULLS LAST")
+    total = [
+        f"{each} OVER (PARTITION BY k ORDER BY n{side} {none}, id {frame})"
+        for each, frame, side, none in product(OF_ROWS, ROWS, sides, nulls)
+    ]
+    ties = [
+        f"{each} OVER (PARTITION BY k ORDER BY n{side} {none} {frame})"
+        for each, frame, side, none in product(OF_RANGES, RANGES, sides, nulls)
+    ]
+    timely = [
+        f"{each} OVER (PARTITION BY k ORDER BY w{side} RANGE BETWEEN INTERVAL '2' SECOND PRECEDING AND INTERVAL "
+        f"'1' SECOND FOLLOWING)"
+        for each, side in product(OF_RANGES, sides)
+    ]
+    texts = [*total, *ties, *timely]
+    text = (
+        f"SELECT id, {', '.join(f'{each} AS c{number}' for number, each in enumerate(texts))} FROM {given} ORDER BY id"
+    )
+    found = zip(*duckdb.execute(local_text(text)).fetchall(), strict=True)
+    wanted = zip(*map(tuple, spark.sql(text).collect()), strict=True)
+    assert not [each for each, ours, theirs in zip(["id", *texts], found, wanted, strict=True) if ours != theirs]

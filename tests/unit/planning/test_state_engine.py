@@ -46,6 +46,13 @@ def alike(text: str) -> bool:
         "SELECT COUNT(*) AS c FROM t GROUP BY WINDOW(ts, '10 minutes', '4 minutes')",
         "SELECT k, LAG(ts) OVER (PARTITION BY k ORDER BY ts, n) AS before FROM t",
         "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
+        "SELECT k, FIRST_VALUE(n) OVER (PARTITION BY k ORDER BY ts, n) AS f, NTH_VALUE(n, 2) IGNORE NULLS OVER "
+        "(PARTITION BY k ORDER BY ts) AS s FROM t",
+        "SELECT k, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW) "
+        "AS n FROM t",
+        "SELECT k, SUM(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING) AS s FROM t",
+        "SELECT DATE_TRUNC('MONTH', d) + INTERVAL 1 MONTH AS m, COUNT(*) AS n FROM t GROUP BY ALL",
+        "SELECT * FROM (SELECT k, n FROM t) PIVOT (COUNT(*) FOR n IN (1, 2))",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
         "SELECT k, COUNT(*) AS n FROM t WHERE k IN ('a', 'b') AND n NOT IN (1, 2) GROUP BY k",
         RECURSIVE.format("CONCAT(w.k, t.k)", "w.n <=> t.n"),
@@ -72,8 +79,6 @@ def test_duckdb_computes(text: str) -> None:
         "SELECT k, AVG(n) OVER (PARTITION BY k) AS a FROM t",
         "SELECT k, SUM(r) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT k, ROW_NUMBER() OVER (PARTITION BY r ORDER BY ts) AS place FROM t",
-        "SELECT k, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL 1 DAY PRECEDING AND CURRENT ROW) "
-        "AS n FROM t",
         RECURSIVE.format("t.k", "t.k RLIKE 'a+'"),
         RECURSIVE.format("LPAD(t.k, 3, 'x')", "w.n = t.n"),
         RECURSIVE.format("s.p", "w.n = t.n").replace(" WHERE", " LATERAL VIEW EXPLODE(SPLIT(t.k, ' ')) s AS p WHERE"),
@@ -98,6 +103,15 @@ def test_spark_computes(text: str) -> None:
         ("SELECT CAST(d AS STRING) AS text FROM t", True),
         ("SELECT CAST(d + INTERVAL 9000 YEARS AS STRING) AS text FROM t", False),  # 11020 in DuckDB, +11020 in Spark
         ("SELECT n + n * 2 - 1 AS m FROM t", True),
+        ("SELECT r, r * 2 - n AS g FROM t WHERE r > n AND r IS NOT NULL", True),
+        ("SELECT k, AVG(n) AS a FROM t GROUP BY k HAVING AVG(n) > 1", True),
+        ("SELECT k FROM t WHERE r = 0", False),  # -0.0 may be another value
+        ("SELECT GREATEST(r, n) AS g FROM t", False),
+        ("SELECT r / 2 AS h FROM t", False),
+        ("SELECT f FROM t", False),
+        ("SELECT a.ts - b.ts AS delay FROM t a JOIN t b ON a.n <=> b.n", True),
+        ("SELECT k, CASE WHEN d < NOW() THEN 'late' ELSE 'open' END AS state FROM t", True),
+        ("SELECT k FROM t WHERE ts >= DATE_TRUNC('MONTH', NOW()) - INTERVAL 1 QUARTER", True),
         (r"SELECT k FROM t WHERE k IN ('a', 'b\\c') AND n NOT IN (1, -2)", True),
         ("SELECT k FROM t WHERE (CASE WHEN n > 0 THEN LENGTH(k) ELSE 1 END) * 1500000000 < 0", False),  # BIGINT or INT
     ],

@@ -66,10 +66,7 @@ def asked(connection: duckdb.DuckDBPyConnection, text: str, now: int = 20) -> se
     query = plan(text, TRACKED).query
     rows: set[tuple[object, ...]] = set()
     for branch in at_instant(query, Literal(now * DAY, TIMESTAMP, fixed=True)):
-        rows |= {
-            row[:-1]
-            for row in connection.execute(local_text(branch.sql).replace("<=>", "IS NOT DISTINCT FROM")).fetchall()
-        }
+        rows |= {row[:-1] for row in connection.execute(local_text(branch.sql)).fetchall()}
     return rows
 
 

@@ -1,6 +1,6 @@
 """Translate Spark SQL for DuckDB, and find expressions that may have another value in DuckDB.
 
-``local_text`` replaces Spark's quotes for identifiers and strings by those of DuckDB.  ``MACROS`` defines functions
+``local_text`` replaces Spark's quotes and its operator ``<=>`` by those of DuckDB.  ``MACROS`` defines functions
 that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  For
 example, a view cannot use a regular expression, the text of a DOUBLE, or a division of decimals.
 """
@@ -22,7 +22,28 @@ from weft.sql.functions import as_decimal
 from weft.sql.rendering.null_on_overflow import within_range
 from weft.sql.rendering.render import ROUNDED
 
+_SHORTEST: Final = "CAST(ABS(x) AS VARCHAR)"
+_MANTISSA: Final = f"split_part({_SHORTEST}, 'e', 1)"
+_DIGITS: Final = f"system.main.ltrim(replace({_MANTISSA}, '.', ''), '0')"
+_POWER: Final = (
+    f"strpos({_MANTISSA} || '.', '.') - 2 + length({_DIGITS}) - length(replace({_MANTISSA}, '.', '')) "
+    f"+ COALESCE(TRY_CAST(split_part({_SHORTEST}, 'e', 2) AS INT), 0)"
+)
+_SCIENTIFIC: Final = (
+    f"IF(x < 0, '-', '') || LEFT({_DIGITS}, 1) || '.' || "
+    f"COALESCE(NULLIF(system.main.rtrim({_DIGITS}[2:], '0'), ''), '0') || 'E' || CAST({_POWER} AS VARCHAR)"
+)
+JAVA_TEXT: Final = "JAVA_TEXT"
+"""The macro for the text that Java gives a DOUBLE.
+
+From 1E-300 to 9E15, all versions of Java give the shortest text of a number, as DuckDB does.  Versions before 19 write
+more digits of some larger numbers, so the macro raises an error outside this range.  It also raises an error for -0.0,
+because the engines may tell it apart from 0.0 in different places.
+"""
 MACROS: Final = {
+    "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
+    "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-300 AND 9e15 THEN "
+    f"{_SCIENTIFIC} WHEN x IS NOT NULL THEN ERROR('Java may give this number another text') END",
     "UNIX_MICROS(x)": "epoch_us(x)",
     "TIMESTAMP_MICROS(x)": "make_timestamp(x)",
     "UNIX_DATE(x)": "date_diff('day', DATE '1970-01-01', x)",
@@ -49,7 +70,7 @@ MACROS: Final = {
 """DuckDB macros for Spark functions that have other names in DuckDB."""
 ALIKE: Final = frozenset(
     (
-        *("=", "<>", "<", "<=", ">", ">=", "<=>", "is not distinct from", "and", "or", "not", "in"),
+        *("=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "in"),
         *("like", "is null", "is not null", "isnull", "isnotnull", "coalesce", "ifnull", "nullif", "greatest", "least"),
         *("+", "-", "negative", "lower", "upper", "length", "char_length", "startswith", "endswith", "contains"),
         *("trim", "ltrim", "rtrim", "replace", "nvl", "dayofmonth", "dayofyear", "last_day"),
@@ -72,14 +93,16 @@ _PLAIN_SCALE: Final = 6
 """The greatest scale at which Spark writes small numbers without an exponent."""
 _MOST_DIGITS: Final = 38
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
-_QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""", re.DOTALL)
+_QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"|<=>""", re.DOTALL)
 
 
 def local_text(sql: str) -> str:
-    r"""Replace Spark's quotes for identifiers and strings by those of DuckDB.
+    r"""Replace Spark's quotes for identifiers and strings by those of DuckDB, and the operator ``<=>``.
 
     >>> local_text(r"SELECT `a``b` FROM t WHERE x = 'it\'s \\'")
     'SELECT "a`b" FROM t WHERE x = \'it\'\'s \\\''
+    >>> local_text("x <=> '<=>'")
+    "x IS NOT DISTINCT FROM '<=>'"
     >>> local_text(r"x LIKE '5\\%'") == r"x LIKE '5\%' ESCAPE '\'"
     True
     """
@@ -90,6 +113,8 @@ def _spelled(quoted: str) -> str:
     if quoted.startswith(_LIKE):
         pattern = _spelled(quoted.removeprefix(_LIKE))
         return f"{_LIKE}{pattern} ESCAPE '\\'" if "\\" in pattern else f"{_LIKE}{pattern}"
+    if quoted == "<=>":
+        return "IS NOT DISTINCT FROM"
     inner = quoted[1:-1]
     if quoted[0] == '"':
         return quoted
@@ -120,9 +145,9 @@ def unlike(scalar: Scalar) -> Scalar | None:
 
 
 def with_operators(scalar: Scalar) -> Scalar:
-    """Return the scalar with the operators that DuckDB has in place of ``<=>`` and CONCAT."""
+    """Return the scalar with the operator that DuckDB has in place of CONCAT."""
     inner = with_children(scalar, tuple(map(with_operators, children(scalar))))
-    return within_range(inner) if isinstance(inner, Call) and inner.name in ("<=>", "concat") else inner
+    return within_range(inner) if isinstance(inner, Call) and inner.name == "concat" else inner
 
 
 def _alike(scalar: Scalar) -> bool:

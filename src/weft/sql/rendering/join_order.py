@@ -51,7 +51,7 @@ def _next(rest: Sequence[Source], taken: set[str], conditions: Sequence[frozense
 def _equates(condition: Plain) -> bool:
     """Return whether the condition compares two tables by an equality, which a hash join can use."""
     match condition.condition:
-        case Call(name="=" | "<=>" | "is not distinct from", args=(left, right)):
+        case Call(name="=" | "<=>", args=(left, right)):
             sides = [{ref.scan for ref in mentioned(side)} for side in (left, right)]
             return all(sides) and not sides[0] & sides[1]
         case _:

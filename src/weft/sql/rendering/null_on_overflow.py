@@ -11,7 +11,7 @@ from typing import Final
 from weft.algebra.scalar import Call, Case, Cast, Literal, Scalar, children, with_children
 from weft.algebra.schema import BOOLEAN, DOUBLE, INT, INTEGRAL, STRING, DataType
 from weft.sql.functions import as_decimal
-from weft.sql.rendering.render import ESCAPED_LIKE, NULL_SAFE
+from weft.sql.rendering.render import ESCAPED_LIKE
 
 _TRIED: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 _BLANKS: Final = r"[\x00-\x20\x7f]*"
@@ -50,8 +50,6 @@ def within_range(scalar: Scalar) -> Scalar:
             return Call("mod", (number, _not_zero(by)), type)
         case Call(name="abs" | "floor" | "ceil" | "ceiling" | "round", args=(arg, *_)) if arg.type.name in INTEGRAL:
             return _of_integer(scalar, arg)
-        case Call(name="<=>", args=args, type=type):
-            return Call(NULL_SAFE, args, type)
         case Call(name="like", args=(_, pattern), type=type) if not isinstance(pattern, Literal):
             return Call(ESCAPED_LIKE, scalar.args, type)
         case Call(name="concat", args=args, type=type):

@@ -47,8 +47,6 @@ _FORMS: Final = {
     MICROSECONDS: f"UNIX_MICROS(TRY_ADD({_EPOCH}, {{}}))",
     ROUNDED: "CAST(ROUND({}) AS BIGINT)",
 }
-NULL_SAFE: Final = "is not distinct from"
-"""The operator ``<=>`` in a form that other engines also accept."""
 _INFIX: Final = frozenset(
     (
         "=",
@@ -58,7 +56,6 @@ _INFIX: Final = frozenset(
         ">",
         ">=",
         "<=>",
-        "is not distinct from",
         "+",
         "-",
         "*",

@@ -276,7 +276,7 @@ class Chain:
         """Return the SQL of ⋉, which selects the left rows that equal some right row in the columns ``on``."""
         left, right = _named(temporal.attributes(semijoin.left), "a"), _named(temporal.attributes(semijoin.right), "b")
         width = len(temporal.attributes(semijoin))
-        pairs = (Call(render.NULL_SAFE, (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
+        pairs = (Call("<=>", (left[one], right[other]), BOOLEAN) for one, other in semijoin.on)
         same = " AND ".join(map(render.scalar, pairs)) or "TRUE"
         heads = listed(VALID_TIME.columns(width, "a"), "a.valid_from", "a.valid_to")
         first, second = self.step(semijoin.left), self.step(semijoin.right)

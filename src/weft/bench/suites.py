@@ -83,13 +83,20 @@ def compare(
         place = Path(text)
         times = {name: QueryTimes(name) for name in texts}
         parts = _ticks(data, texts, rounds, place, times, progress)
+        _write(list(times.values()), out)  # the streams can take many times as long
+        progress(report(list(times.values())))
         if rounds.full:
             streams(texts, rounds, parts, place / "streams", times, progress)
+            _write(list(times.values()), out)
+            progress(report(list(times.values())))
         stop_session()
-    progress(report(list(times.values())))
     if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", encoding="utf-8")
         progress(f"written to {out}")
+
+
+def _write(times: Sequence[QueryTimes], out: Path | None) -> None:
+    if out is not None:
+        out.write_text(json.dumps([asdict(each) for each in times], indent=2) + "\n", encoding="utf-8")
 
 
 Parts = list[dict[str, Path]]

@@ -9,7 +9,6 @@ queries have a tick of their own in the same Spark session. The report gives med
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.bench.tapestry import each_size
+from weft.bench.times import Times
 from weft.execution.phases import measure_phases
 from weft.execution.reader import Reader
 from weft.instants import format_instant
@@ -45,17 +45,21 @@ with an aggregate, and the time of the author's message before."""
 
 @dataclass
 class AggregateTimes(TickTimes):
-    """The measurements for one number of messages, in seconds. ``paper`` are the ticks of the paper's queries."""
+    """The measurements for one number of messages. ``paper`` are the ticks of the paper's queries.
+
+    ``first`` is the first delivery of the five queries, ``own`` their ticks.
+    """
 
     messages: int
-    first_tick: float = 0.0
-    paper: list[float] = field(default_factory=list)
-    full: dict[str, list[float]] = field(default_factory=dict)
+    first: Times = field(default_factory=Times)
+    own: Times = field(default_factory=Times)
+    paper: Times = field(default_factory=Times)
+    full: dict[str, Times] = field(default_factory=dict)
 
     @property
     def full_total(self) -> float:
-        """The sum of the medians of the five full queries."""
-        return sum(statistics.median(times) for times in self.full.values())
+        """The sum of the medians of the five full queries, in processor seconds."""
+        return sum(times.median for times in self.full.values())
 
 
 def compare(
@@ -77,17 +81,15 @@ def compare(
 class Bench(BenchHome):
     """A home with the table, the paper's queries and the five queries with aggregates."""
 
-    def full(self) -> dict[str, float]:
-        """Run each full query at the current instant with Spark over the same files. Return the seconds by query."""
+    def full(self, times: dict[str, Times]) -> None:
+        """Run each full query at the current instant with Spark over the same files. Add the times by query."""
         tables = {table.name: table for table in self.catalog.tables.all()}
         reader = Reader(self.spark, self.catalog.data, tables)
         reader.whole("msgs", [name for name, _ in COLUMNS]).createOrReplaceTempView("msgs")
-        now, times = f"TIMESTAMP '{format_instant(arrival(self.count)).removesuffix(' UTC')}'", {}
+        now = f"TIMESTAMP '{format_instant(arrival(self.count)).removesuffix(' UTC')}'"
         for name, text in TEXTS.items():
-            before = time.perf_counter()
-            self.spark.sql(text.replace("NOW()", now)).write.format("noop").mode("overwrite").save()
-            times[name] = time.perf_counter() - before
-        return times
+            query = self.spark.sql(text.replace("NOW()", now))
+            times.setdefault(name, Times()).measure(query.write.format("noop").mode("overwrite").save)
 
 
 def _measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Callable[[str], None]) -> AggregateTimes:
@@ -96,45 +98,53 @@ def _measure(home: Path, count: int, rounds: tuple[int, int, int], progress: Cal
     bench.load(count)
     bench.install({**QUERIES, **TEXTS})
     bench.tick(QUERIES)
-    size.first_tick = bench.tick(TEXTS)[0]
-    progress(f"{count:,} messages: first delivery in {size.first_tick:.1f} s")
+    size.first.measure(lambda: bench.tick(TEXTS))
+    progress(f"{count:,} messages: first delivery {_line(size.first)}")
     for number in range(warm + ticks):
         bench.load(NEW)
-        paper = bench.tick(QUERIES)[0]
+        paper, own = (size.paper, size.own) if number >= warm else (Times(), Times())
+        paper.measure(lambda: bench.tick(QUERIES))
         with measure_phases() as parts:
-            seconds, jobs, rows = bench.tick(TEXTS)
-        progress(f"  tick {seconds:.2f} s, {jobs} jobs, {rows} rows; of the paper's queries {paper:.2f} s")
-        if number < warm:
-            continue
-        size.count((seconds, jobs, rows), parts)
-        size.paper.append(paper)
-        if number < warm + in_full:
-            for name, each in bench.full().items():
-                size.full.setdefault(name, []).append(each)
+            found = own.measure(lambda: bench.tick(TEXTS))
+        progress(f"  tick {_line(own)}, {found[1]} jobs, {found[2]} rows; of the paper's queries {_line(paper)}")
+        if number >= warm:
+            size.count(found, parts)
+        if warm <= number < warm + in_full:
+            bench.full(size.full)
     bench.close()
     return size
 
 
-def report(size: AggregateTimes) -> str:
-    """Return a summary of one measurement.
+def _line(times: Times) -> str:
+    return f"{times.processor[-1]:.2f} s of processors, {times.seconds[-1]:.2f} s on the clock"
 
-    >>> print(report(AggregateTimes(9, ticks=[1.0], jobs=[2], rows=[5], paper=[0.5], full={"groups": [8.0]})))
-    9 messages, 3,800 new a tick, median of 1:
+
+def report(size: AggregateTimes) -> str:
+    """Return a summary of one measurement, in processor seconds.
+
+    >>> def took(processor: float) -> Times:
+    ...     return Times(seconds=[9.0], processor=[processor])
+    >>> size = AggregateTimes(9, ticks=[9.0], jobs=[2], rows=[5], own=took(1.0), paper=took(0.5))
+    >>> size.first, size.full["groups"] = took(3.0), took(8.0)
+    >>> print(report(size))
+    9 messages, 3,800 new a tick, processor seconds, median of 1:
+      first delivery              3.00 s
       tick of the five queries    1.00 s  (2.00 times that of the paper's queries, 0.50 s)
       five queries in full        8.00 s  (groups 8.00)
       ratio                       0.12
       jobs a tick 2, new rows a tick 5
     """
-    paper = statistics.median(size.paper)
+    own, paper = size.own.median, size.paper.median
     lines = [
-        f"{size.messages:,} messages, {NEW:,} new a tick, median of {len(size.ticks)}:",
-        f"  tick of the five queries  {size.tick:6.2f} s  ({size.tick / paper:.2f} times that of the paper's queries, "
-        f"{paper:.2f} s)",
+        f"{size.messages:,} messages, {NEW:,} new a tick, processor seconds, median of {len(size.ticks)}:",
+        f"  first delivery            {size.first.median:6.2f} s",
+        f"  tick of the five queries  {own:6.2f} s  "
+        f"({own / paper:.2f} times that of the paper's queries, {paper:.2f} s)",
     ]
     if size.full:
-        full = ", ".join(f"{name} {statistics.median(times):.2f}" for name, times in size.full.items())
+        full = ", ".join(f"{name} {times.median:.2f}" for name, times in size.full.items())
         lines.append(f"  five queries in full      {size.full_total:6.2f} s  ({full})")
-        lines.append(f"  ratio                     {size.tick / size.full_total:6.2f}")
+        lines.append(f"  ratio                     {own / size.full_total:6.2f}")
     lines.append(
         f"  jobs a tick {statistics.median(size.jobs):.0f}, new rows a tick {statistics.median(size.rows):.0f}"
     )

@@ -15,10 +15,8 @@ both. On a machine with other load, only the processor seconds are comparable.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +30,7 @@ from unittest.mock import patch
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, DAY
 from weft.bench.synopses import FORMULAS, TABLES, EventLog, instant_after, load_events
+from weft.bench.times import Times
 from weft.bench.view_refreshes import VIEWS, record_days, record_history
 from weft.errors import ExecutionError
 from weft.execution.engines import choosing
@@ -158,21 +157,10 @@ def _timed(what: str, engine: str, work: Callable[[], int]) -> EngineTime:
     if engine == "Spark" and not session_started():
         work_of_spark = spark_session(None).range(1_000_000).selectExpr("SUM(id)", "MAX(id % 7)")
         work_of_spark.collect()
-    began, used = time.perf_counter(), processor_seconds()
-    rows = work()
-    seconds, processor = time.perf_counter() - began, processor_seconds() - used
+    times = Times()
+    rows = times.measure(work)
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return EngineTime(what, engine, round(seconds, 1), round(processor, 1), own, _spark_memory(), rows)
-
-
-def processor_seconds() -> float:
-    """Return the processor seconds of this process and of Spark's JVM."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    used = own.ru_utime + own.ru_stime
-    if session_started():
-        fields = Path(f"/proc/{running_jvm().process.pid}/stat").read_text().rpartition(")")[2].split()
-        used += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return used
+    return EngineTime(what, engine, round(times.seconds[0], 1), round(times.median, 1), own, _spark_memory(), rows)
 
 
 def _spark_memory() -> int:

@@ -19,22 +19,21 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Final, TypeAlias
 
 import pyarrow.parquet as pq
 
 from weft.bench.bench_home import BEGIN, NEW, QUERIES, arrival, messages
-from weft.bench.engines import processor_seconds
 from weft.bench.other_systems import DuckdbQueries, PostgresQueries, with_ts
 from weft.bench.suites import QueryTimes, Rounds, streams
 from weft.bench.tapestry import Bench, require_room
+from weft.bench.times import Times, processor_seconds
 from weft.charts import Line, Panel, figure
 from weft.errors import ExecutionError
 from weft.execution.reader import stored_files
@@ -74,10 +73,10 @@ PAPER, TOGETHER = "PostgreSQL, the paper's SQL", "with an index on (newsgroup, t
 
 
 @dataclass
-class Cost:
+class Cost(Times):
     """The cost of a query in one system. ``share`` is the part of the table that is new to the query, if that varies.
 
-    ``seconds`` and ``processor`` have one entry for each measurement. ``rows`` is the number of rows found.
+    ``rows`` is the number of rows found.
     """
 
     figure: str
@@ -86,13 +85,6 @@ class Cost:
     messages: int
     share: float | None = None
     rows: int = 0
-    seconds: list[float] = field(default_factory=list)
-    processor: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        """The median of the processor seconds."""
-        return statistics.median(self.processor)
 
 
 Work: TypeAlias = Callable[[], int]
@@ -138,11 +130,7 @@ def _measured(cost: Cost, works: Sequence[Work], processor: Callable[[], float] 
 
 
 def _run(cost: Cost, work: Work, *, counted: bool, processor: Callable[[], float] = processor_seconds) -> None:
-    before, used = perf_counter(), processor()
-    cost.rows = work()
-    if counted:
-        cost.seconds.append(perf_counter() - before)
-        cost.processor.append(processor() - used)
+    cost.rows = cost.measure(work, processor) if counted else work()
 
 
 def incremental(name: str, tau: int, t: int) -> str:
@@ -274,10 +262,10 @@ def _as_streams(place: Path, count: int, rounds: int, progress: Callable[[str], 
     times = {name: QueryTimes(name) for name in QUERIES}
     streams(QUERIES, Rounds(1, rounds, 1, 0.0), parts, place / "streams", times, progress)
     for name, each in times.items():
-        if each.streaming:
-            yield Cost("8", name, STREAM, count, None, 0, each.streaming, each.streaming_processor)
+        if each.stream.seconds:
+            yield Cost("8", name, STREAM, count, **asdict(each.stream))
         else:
-            progress(f"  {name} as a stream is refused: {each.streaming_refused}")
+            progress(f"  {name} as a stream is refused: {each.stream_refused}")
 
 
 def _written(file: Path, first: int, count: int) -> Path:

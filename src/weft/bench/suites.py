@@ -5,7 +5,8 @@
 
 Most of the data are loaded before the measurement. The rest arrives in batches. After each batch, each query has a tick
 of its own, and Spark runs the full query over the same files. For comparison, Spark's Structured Streaming runs the
-query over the same batches, if it accepts the query. All run in one Spark process. The report gives medians.
+query over the same batches, if it accepts the query. All run in one Spark process. The report gives medians of the
+processor seconds of this process and of Spark's JVM.
 """
 
 from __future__ import annotations
@@ -13,16 +14,15 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from weft.api.weft import Weft
-from weft.bench.engines import processor_seconds
 from weft.bench.suite_data import SuiteData, write
+from weft.bench.times import Times
 from weft.errors import ExecutionError, SqlError
 from weft.execution.reader import Reader
 from weft.runtime.session import spark_errors, stop_session
@@ -33,25 +33,21 @@ if TYPE_CHECKING:
 
 _MODES: Final = ("append", "complete", "update")
 """The output modes of Structured Streaming, in the order in which they are tried."""
-
-
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 
 
 @dataclass
 class QueryTimes:
-    """The seconds of a query. ``refused`` is the reason if Weft refuses the query."""
+    """The times of a query. ``refused`` is the reason if Weft refuses the query, ``rows`` the new rows of each tick."""
 
     query: str
     refused: str = ""
-    first_tick: float = 0.0
-    ticks: list[float] = field(default_factory=list)
+    stream_refused: str = ""
+    first: Times = field(default_factory=Times)
+    tick: Times = field(default_factory=Times)
+    full: Times = field(default_factory=Times)
+    stream: Times = field(default_factory=Times)
     rows: list[int] = field(default_factory=list)
-    full: list[float] = field(default_factory=list)
-    streaming: list[float] = field(default_factory=list)
-    streaming_processor: list[float] = field(default_factory=list)
-    """The processor seconds of this process and of Spark."""
-    streaming_refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,13 +83,20 @@ def compare(
         place = Path(text)
         times = {name: QueryTimes(name) for name in texts}
         parts = _ticks(data, texts, rounds, place, times, progress)
+        _write(list(times.values()), out)  # the streams can take many times as long
+        progress(report(list(times.values())))
         if rounds.full:
             streams(texts, rounds, parts, place / "streams", times, progress)
+            _write(list(times.values()), out)
+            progress(report(list(times.values())))
         stop_session()
-    progress(report(list(times.values())))
     if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", encoding="utf-8")
         progress(f"written to {out}")
+
+
+def _write(times: Sequence[QueryTimes], out: Path | None) -> None:
+    if out is not None:
+        out.write_text(json.dumps([asdict(each) for each in times], indent=2) + "\n", encoding="utf-8")
 
 
 Parts = list[dict[str, Path]]
@@ -124,7 +127,7 @@ def _ticks(
                     _tick(weft, each, now, number - rounds.warm)
             if rounds.warm < number <= rounds.warm + rounds.full:
                 _full_queries(weft, texts, times)
-            progress(f"  batch {number}: {sum(each.ticks[-1] for each in times.values() if each.ticks):.2f} s")
+            progress(f"  batch {number}: {sum(each.tick.seconds[-1] for each in times.values() if each.rows):.2f} s")
     return parts
 
 
@@ -138,17 +141,13 @@ def _install(weft: Weft, texts: Mapping[str, str], times: Mapping[str, QueryTime
 
 def _tick(weft: Weft, times: QueryTimes, now: int, measured: int) -> None:
     """``measured`` is the number of the measured tick, from 1."""
-    before = time.perf_counter()
-    outcomes = weft.tick(times.query, now=now).reports[-1].outcomes
-    seconds = time.perf_counter() - before
+    kept = times.tick if measured > 0 else Times() if times.first.seconds else times.first
+    outcomes = kept.measure(lambda: weft.tick(times.query, now=now)).reports[-1].outcomes
     failed = [each.reason for each in outcomes if each.failed]
     if failed:
         raise ExecutionError(f"{times.query}: {failed[0]}")
     if measured > 0:
-        times.ticks.append(seconds)
         times.rows.append(sum(each.rows for each in outcomes))
-    elif not times.first_tick:
-        times.first_tick = seconds
 
 
 def _full_queries(weft: Weft, texts: Mapping[str, str], times: Mapping[str, QueryTimes]) -> None:
@@ -159,9 +158,7 @@ def _full_queries(weft: Weft, texts: Mapping[str, str], times: Mapping[str, Quer
         columns = [column.name for column in table.schema.columns]
         reader.whole(name, columns).createOrReplaceTempView(name)
     for name, text in texts.items():
-        before = time.perf_counter()
-        spark.sql(text).write.format("noop").mode("overwrite").save()
-        times[name].full.append(time.perf_counter() - before)
+        times[name].full.measure(spark.sql(text).write.format("noop").mode("overwrite").save)
 
 
 def streams(
@@ -186,10 +183,10 @@ def streams(
             spark.readStream.schema(schema).parquet(str(folder / table)).createOrReplaceTempView(table)
         query = _started(spark, text, folder, times[name])
         if query is not None:
-            measured = _streamed(query, parts, folder)[1 + rounds.warm :]
-            times[name].streaming = [seconds for seconds, _ in measured]
-            times[name].streaming_processor = [processor for _, processor in measured]
-            progress(f"  {name} as a stream: {statistics.median(times[name].streaming):.2f} s")
+            found = _streamed(query, parts, folder)
+            measured = slice(1 + rounds.warm, None)
+            times[name].stream = Times(seconds=found.seconds[measured], processor=found.processor[measured])
+            progress(f"  {name} as a stream: {times[name].stream.median:.2f} s of processors")
         shutil.rmtree(folder)
 
 
@@ -199,50 +196,52 @@ def _started(spark: SparkSession, text: str, folder: Path, times: QueryTimes) ->
             writer = spark.sql(text).writeStream.format("noop").outputMode(mode)
             return writer.option("checkpointLocation", str(folder / f"_state_{mode}")).start()
         except spark_errors() as error:
-            times.streaming_refused = str(error).splitlines()[0][:200]
+            times.stream_refused = str(error).splitlines()[0][:200]
     return None
 
 
-def _streamed(query: StreamingQuery, parts: Parts, folder: Path) -> list[tuple[float, float]]:
-    """Return the seconds and the processor seconds that the stream takes for each batch."""
-    measured = []
+def _streamed(query: StreamingQuery, parts: Parts, folder: Path) -> Times:
+    """Return the times that the stream takes for each batch."""
+    measured = Times()
     try:
         for number, part in enumerate(parts):
             for table, file in part.items():
                 shutil.copy(file, folder / table / f"part-{number}.parquet")
-            before, used = time.perf_counter(), processor_seconds()
-            query.processAllAvailable()
-            measured.append((time.perf_counter() - before, processor_seconds() - used))
+            measured.measure(query.processAllAvailable)
     finally:
         query.stop()
     return measured
 
 
 def report(times: Sequence[QueryTimes]) -> str:
-    """Return a table with a line for each query: the medians of the seconds, and the new rows of a tick.
+    """Return a table with a line for each query: processor seconds, and the new rows of a tick.
 
-    >>> one = QueryTimes("q1", "", 3.0, [0.5], [7], [2.0], [1.5])
-    >>> print(report([one, QueryTimes("q2", "sessions"), QueryTimes("q3", ticks=[1.0], rows=[0])]))
-    query     tick   full  ratio  stream  new rows
-    q1        0.50   2.00   0.25    1.50         7
+    The column ``first`` has the first delivery, and ``ratio`` is the tick divided by the full query.
+
+    >>> def took(processor: float) -> Times:
+    ...     return Times(seconds=[9.0], processor=[processor])
+    >>> one = QueryTimes("q1", first=took(3.0), tick=took(0.5), full=took(2.0), stream=took(1.5), rows=[7])
+    >>> print(report([one, QueryTimes("q2", "sessions"), QueryTimes("q3", tick=took(1.0), rows=[0])]))
+    query    first    tick    full   ratio  stream  new rows
+    q1        3.00    0.50    2.00    0.25    1.50         7
     q2    refused: sessions
-    q3        1.00      -      -       -         0
+    q3           -    1.00       -       -       -         0
     """
-    lines = ["query     tick   full  ratio  stream  new rows"]
+    lines = ["query    first    tick    full   ratio  stream  new rows"]
     for each in times:
         if each.refused:
             lines.append(f"{each.query:<6}refused: {each.refused}")
             continue
-        tick, full, stream = map(_median, (each.ticks, each.full, each.streaming))
+        first, tick, full, stream = map(_median, (each.first, each.tick, each.full, each.stream))
         ratio = tick / full if tick is not None and full else None
-        figures = f"{_shown(tick):>8}{_shown(full):>7}{_shown(ratio):>7}{_shown(stream):>8}"
+        figures = "".join(f"{_shown(value):>8}" for value in (first, tick, full, ratio, stream))
         lines.append(f"{each.query:<6}{figures}{statistics.median(each.rows):>10.0f}")
     return "\n".join(lines)
 
 
-def _median(seconds: Sequence[float]) -> float | None:
-    return statistics.median(seconds) if seconds else None
+def _median(times: Times) -> float | None:
+    return times.median if times.processor else None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"

@@ -91,7 +91,7 @@ class CauseSummary:
     @property
     def lines(self) -> tuple[str, ...]:
         """The lines with the causes of answers.  The last line says whether time alone is a cause."""
-        inside = first(self.inside, _CLAUSES, "{} other aggregates change") if self.when else []
+        inside = first(self.inside, _CLAUSES, "{} other parts of the query change") if self.when else []
         time = [self._time] if self.when else []
         return (*_when(self.when), *_holding(self.holding), *map(cut, inside), *time)
 

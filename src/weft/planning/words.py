@@ -107,8 +107,9 @@ def length(micros: int, *, weeks: bool = True) -> str:
 
 
 def spoken(event: Event, known: Mapping[ColumnRef, Scalar]) -> Event:
-    """Return the event with an instant in the names of the query's text (``meanings``)."""
-    return replace(event, driver=replace(event.driver, instant=substitute(event.driver.instant, known)))
+    """Return the event with its instant and its conditions in the names of the query's text (``meanings``)."""
+    spoken_driver = replace(event.driver, instant=substitute(event.driver.instant, known))
+    return replace(event.with_block(substitute(event.block, known)), driver=spoken_driver)
 
 
 def named(scan: Scan) -> str:

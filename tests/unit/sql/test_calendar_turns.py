@@ -276,6 +276,13 @@ def test_explain_says_where_an_instant_of_the_calendar_is(text: str, words: str)
     assert words in "\n".join(explain(plan(f"SELECT c FROM t WHERE {text}", TABLES)).brief)
 
 
+@pytest.mark.parametrize("comparison", ["MAX(t.c) < NOW() - INTERVAL 1 MONTH", "MIN(t.c) > NOW() - INTERVAL 1 YEAR"])
+def test_explain_shows_a_condition_on_an_aggregate_and_the_calendar_as_written(comparison: str) -> None:
+    text = f"SELECT COUNT(*) AS n FROM t GROUP BY d HAVING {comparison}"
+    shown = "\n".join(explain(plan(text, TABLES)).brief)
+    assert f"too: {comparison} turns" in shown and "instant of the calendar" not in shown
+
+
 def test_the_past_between_two_instants_of_the_calendar() -> None:
     tables = {"s": tracked(1, "s", id="INT")}
     ordered = plan("SELECT id FROM s FOR SYSTEM_TIME FROM (NOW() - INTERVAL 2 MONTHS) TO NOW()", tables)

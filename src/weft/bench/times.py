@@ -1,0 +1,50 @@
+"""Measure computations on the clock and in processor seconds.
+
+On a machine with other load, only the processor seconds are comparable.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from weft.runtime.session import running_jvm, session_started
+
+T = TypeVar("T")
+
+
+def processor_seconds() -> float:
+    """Return the processor seconds of this process and of Spark's JVM."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    used = own.ru_utime + own.ru_stime
+    if session_started():
+        fields = Path(f"/proc/{running_jvm().process.pid}/stat").read_text().rpartition(")")[2].split()
+        used += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return used
+
+
+@dataclass(kw_only=True)
+class Times:
+    """The seconds on the clock and the processor seconds of computations. Each list has one entry per computation."""
+
+    seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The median of the processor seconds."""
+        return statistics.median(self.processor)
+
+    def measure(self, work: Callable[[], T], processor: Callable[[], float] = processor_seconds) -> T:
+        """Call ``work``, add its times, and return its result."""
+        before, used = time.perf_counter(), processor()
+        result = work()
+        self.seconds.append(time.perf_counter() - before)
+        self.processor.append(processor() - used)
+        return result

@@ -423,8 +423,12 @@ class Soak:
     def _deliver_all(self) -> None:
         subscriptions = self.weft.catalog.subscriptions
         for _ in range(4):
-            for name in {self.weft.query(each.query_id).name for each in subscriptions.all() if each.state == "parked"}:
-                self.weft.resume(name)
+            parked = {each.query_id for each in subscriptions.all() if each.state == "parked"}
+            for query in self.weft.queries():  # the subscription of a removed query stays parked
+                if query.query_id in parked:
+                    self.weft.resume(query.name)
+                    if query.state == "paused":
+                        self.weft.pause(query.name)
             self.clock.move(26 * HOUR)
             self.weft.deliver()
         rows = {each.query_id: each.rows for each in self.weft.queries()}

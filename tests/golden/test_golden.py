@@ -9,8 +9,10 @@ import pytest
 from golden.texts import FILES, HERE, queries
 from netnews import TABLES
 from outline import driver, outline
+from weft.algebra.scalar import Literal
+from weft.algebra.schema import TIMESTAMP
 from weft.errors import SqlError
-from weft.planning.plan import Plan, for_one, plan
+from weft.planning.plan import Plan, bound, for_one, plan, ready
 
 
 def shown(title: str, text: str) -> str:
@@ -68,3 +70,24 @@ def test_refusals_are_refused_and_the_others_are_not() -> None:
     for path in FILES:
         for title, text in queries(path):
             assert ("---- refused" in shown(title, text)) == (path.stem == "refused"), title
+
+
+WINDOW = {name: Literal(at, TIMESTAMP, fixed=True) for at, name in enumerate(("t0", "tau", "t"), 1)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_window_written_into_a_branch_gives_the_branch_of_the_window(path: Path) -> None:
+    for _, text in queries(path):
+        try:
+            found = plan(text, TABLES)
+        except SqlError:
+            continue
+        known = {f"p{number}": value for number, value in enumerate(found.values, 1)}
+        for whole in (True, False):
+            for event in found.first if whole else found.branches:
+                expected, branch = (
+                    ready(bound(event, known | WINDOW), whole),
+                    for_one(event, found.values, WINDOW, whole),
+                )
+                assert (branch.sql, branch.paths) == (expected.sql, expected.paths)
+                assert branch.outputs == expected.outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -29,7 +29,7 @@ from oracle.histories import Case
 from oracle.reference import Reference, reference
 from weft.algebra.access import Access
 from weft.algebra.relation import And, Query
-from weft.algebra.scalar import Call, Literal
+from weft.algebra.scalar import Call, Literal, Scalar
 from weft.algebra.schema import DataType
 from weft.algebra.traverse import Node, transform
 from weft.derivation.canonical import canonical
@@ -39,7 +39,7 @@ from weft.derivation.size import size
 from weft.errors import SqlError
 from weft.execution.groups import instant
 from weft.planning.form import stored_form
-from weft.planning.plan import Branch, Plan, at_instant, for_one
+from weft.planning.plan import Branch, Plan, at_instant, bound, for_one
 from weft.sql.lower.query import bind
 from weft.sql.rendering.render import branch_sql
 
@@ -170,13 +170,15 @@ def later_tick(trial: Trial) -> None:
     group = trial.standing.group([trial.standing.member(1, tau)], t)
     extra = trial.extra
     found = {(row, s) for row, s, _ in run(trial.engine, rows_of(group, extra, None, trial.states(extra)))}
-    whole = {(row, s) for row, s, _ in run(trial.engine, _whole(trial.filled(group.branches())))}
+    window = {"tau": instant(GRID + tau), "t": instant(GRID + t), "t0": instant(START)}
+    whole = {(row, s) for row, s, _ in run(trial.engine, _whole(trial.filled(group.branches()), window))}
     assert found == whole, f"[{tau}, {t}): through paths {found - whole} extra, {whole - found} missing"
     sound(trial, [(row, s, 0) for row, s in found], tau, t)
 
 
-def _whole(branches: Sequence[Branch]) -> str:
-    return united([branch_sql(b.event, {}, b.leading) for b in branches], len(branches[0].outputs) if branches else 1)
+def _whole(branches: Sequence[Branch], window: Mapping[str, Scalar]) -> str:
+    texts = [branch_sql(bound(each.event, window), {}, each.leading) for each in branches]
+    return united(texts, len(branches[0].outputs) if branches else 1)
 
 
 def from_now(trial: Trial) -> None:

@@ -3,7 +3,8 @@
     python -m soak.acts FOLDER ACT
 
 The folder has the home, the file of the clock that all processes share, and the files that they load. A process that is
-killed or stopped gets the failpoint in ``WEFT_FAILPOINT``. With ``SOAK_STOP`` it stops there instead of dying.
+killed or stopped gets the failpoint in ``WEFT_FAILPOINT``. With ``SOAK_STOP`` it stops there instead of dying. With
+``SOAK_SECONDS`` it dies after so many seconds of processor time, wherever it is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from scenario import attached
 from weft.api import Weft
 from weft.errors import WeftError
 
-STOP = "SOAK_STOP"
+STOP, SECONDS = "SOAK_STOP", "SOAK_SECONDS"
 Act = Mapping[str, Any]
 
 
@@ -95,6 +96,14 @@ def _refresh(weft: Weft, _: Act) -> None:
     weft.refresh_views()
 
 
+def _add_view(weft: Weft, act: Act) -> None:
+    weft.add_view(act["name"], act["text"])
+
+
+def _remove_view(weft: Weft, act: Act) -> None:
+    weft.remove_view(act["name"])
+
+
 def _maintain(weft: Weft, _: Act) -> None:
     for _step in weft.maintain(retain=0):
         pass
@@ -113,6 +122,8 @@ ACTS: Mapping[str, Callable[[Weft, Act], None]] = {
     "poll": _poll,
     "correct": _correct,
     "refresh": _refresh,
+    "add view": _add_view,
+    "remove view": _remove_view,
     "maintain": _maintain,
 }
 
@@ -145,4 +156,6 @@ if __name__ == "__main__":
     if attached.PORT in os.environ:
         attached.attach(place / "spark.log")
     with opened(place) as home:
+        if seconds := os.environ.pop(SECONDS, None):
+            signal.setitimer(signal.ITIMER_PROF, float(seconds))
         print(done(home, json.loads(sys.argv[2])), flush=True)

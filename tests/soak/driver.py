@@ -24,8 +24,8 @@ from every_instant import Row
 from mail_server import Post, serving
 from replayed import first_instants
 from scenario import attached
-from soak.acts import STOP, Act, Clock, done, opened
-from soak.model import HOUR, VIEW, Model, Query, joined, timeline
+from soak.acts import SECONDS, STOP, Act, Clock, done, opened
+from soak.model import HEADS, HOUR, Model, Query, joined, timeline
 from web_server import DROP_AFTER, DROP_BEFORE, Web, web
 from weft.catalog.records import QueryRecord
 from weft.storage.ledger import read_rows
@@ -37,10 +37,11 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "weft"
 PATIENCE_SECONDS = 240.0
 WEIGHTS = {
     "append": 40, "load": 10, "install": 9, "replace": 6, "remove": 4, "pause": 4, "resume": 5, "tick": 30,
-    "deliver": 8, "poll": 16, "correct": 8, "refresh": 6, "maintain": 4, "clock": 25, "servers": 12,
+    "deliver": 8, "poll": 16, "correct": 8, "refresh": 6, "view": 6, "maintain": 4, "clock": 25, "servers": 12,
 }  # fmt: skip
-WAYS = {"here": 180, "killed": 12, "stopped": 3, "beside": 5}
-"""Who acts: this process, one killed at a failpoint, one that stops there for an hour, or one beside another act."""
+WAYS = {"here": 170, "killed": 12, "ended": 10, "stopped": 3, "beside": 5}
+"""Who acts: this process, one killed at a failpoint or after a random time, one that stops there for an hour, or one
+beside another act."""
 POINTS = {
     "append": ("ingest.reserved", "ingest.written", "ingest.committed", "commit.written"),
     "load": ("ingest.reserved", "ingest.written", "ingest.committed", "commit.written"),
@@ -58,6 +59,8 @@ POINTS = {
 """The failpoints that an act may pass."""
 MOVED = ("append", "load", "tick", "poll")
 """What another process may overtake: a replacement would begin at another instant after another tick."""
+ALONE = ("replace", "remove", "pause", "resume", "view")
+"""What names an object, on which another process does not act meanwhile."""
 EXPECTED = ("ClockError", "LeaseBusy", "LeaseLost")
 """What an act may raise if the clock was set back or another process acts."""
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0cywgbG9uZyBlbm91Z2g="
@@ -70,6 +73,12 @@ TEXTS = (
     "SELECT MAX(o.id) AS id FROM orders o WHERE o.amount < {n} GROUP BY o.ref",
 )
 MOST_QUERIES = 6
+VIEWS = (
+    "SELECT id FROM staff WHERE dept <> 'a'",
+    "SELECT a.id, b.id AS other FROM staff a, staff b WHERE a.dept = b.dept AND a.id < b.id",
+    "SELECT dept FROM heads WHERE n > 1",
+)
+MOST_VIEWS = 3
 
 
 def deck(chance: random.Random, weights: dict[str, int], size: int) -> list[str]:
@@ -125,7 +134,7 @@ class Soak:
         self.weft.make_table("orders", "id BIGINT, amount BIGINT, ref BIGINT")
         self.weft.add_source("staff", "csv", str(self.folder / "staff.csv"), "id")
         self._act({"act": "poll"})
-        self.weft.add_view("heads", VIEW)
+        self.weft.add_view("heads", HEADS)
 
     def run(self, acts: int) -> None:
         """Do as many acts as ``acts`` says, and compare the home with the model at the end."""
@@ -139,7 +148,7 @@ class Soak:
         """Do one act. A process that is killed gets a kind of act that passes failpoints."""
         if way in ("killed", "stopped") and kind not in (POINTS if way == "killed" else MOVED):
             kind = self.chance.choice(list(POINTS if way == "killed" else MOVED))
-        way = "here" if way == "beside" and kind in ("replace", "remove", "pause", "resume") else way
+        way = "here" if way == "beside" and kind in ALONE else way
         self.counts[kind] += 1
         if kind == "clock":
             self.clock.move(self.chance.choice((MINUTE, 5 * MINUTE, HOUR, 2 * HOUR, 26 * HOUR, -MINUTE, -HOUR)))
@@ -174,6 +183,8 @@ class Soak:
                 return {"act": kind}
             case "correct":
                 return self._correction()
+            case "view":
+                return self._view()
             case "replace" | "remove" | "pause" | "resume":
                 paused = {"pause": False, "resume": True}.get(kind)
                 may = [
@@ -227,6 +238,13 @@ class Soak:
         text = self._text(TEXTS[:1] if keep == "synopsis" else TEXTS)
         return {"act": "install", "name": name, "text": text, "to": channels[self.names % len(channels)], "keep": keep}
 
+    def _view(self) -> Act:
+        """Add a view, or remove one that is not ``heads``."""
+        if len(self.model.views) == MOST_VIEWS or (len(self.model.views) > 1 and self.chance.random() < 0.5):
+            return {"act": "remove view", "name": self.chance.choice(list(self.model.views)[1:])}
+        self.names += 1
+        return {"act": "add view", "name": f"v{self.names}", "text": self.chance.choice(VIEWS)}
+
     def _change_source(self) -> None:
         for _ in range(self.chance.randint(0, 3)):
             key = self.chance.randint(1, 8)
@@ -251,12 +269,17 @@ class Soak:
 
     def _act(self, act: Act) -> None:
         """Do an act in this process."""
-        self._ended(act, done(self.weft, act))
+        self._record(act, done(self.weft, act))
 
     def _killed(self, act: Act) -> None:
         """Do an act in a process that dies at a random failpoint, if it passes that one."""
         child = self._child(act, self._failpoint(act))
-        self._ended(act, self._outcome(child))
+        self._record(act, self._outcome(child))
+
+    def _ended(self, act: Act) -> None:
+        """Do an act in a process that dies after a random time, if it takes longer."""
+        child = self._child(act, None, **{SECONDS: f"{0.5 * self.chance.random() ** 2 + 0.001:.3f}"})
+        self._record(act, self._outcome(child))
 
     def _stopped(self, act: Act) -> None:
         """Stop a process at a failpoint for longer than its lease, and act meanwhile."""
@@ -268,14 +291,14 @@ class Soak:
             self._act({"act": "append", "rows": self._rows()})
             self._act({"act": "tick"})
             child.send_signal(signal.SIGCONT)
-        self._ended(act, self._outcome(child))
+        self._record(act, self._outcome(child))
 
     def _beside(self, act: Act) -> None:
         """Act in two processes at once."""
         child = self._child(act, None)
         self._act({"act": "append", "rows": self._rows()})
         self._act({"act": "tick"})
-        self._ended(act, self._outcome(child))
+        self._record(act, self._outcome(child))
 
     def _failpoint(self, act: Act) -> str:
         return self.chance.choice(POINTS[act["act"]])
@@ -293,12 +316,12 @@ class Soak:
 
     def _outcome(self, child: subprocess.Popen[str]) -> str:
         out, trouble = child.communicate(timeout=PATIENCE_SECONDS)
-        if child.returncode == -signal.SIGKILL:
+        if child.returncode in (-signal.SIGKILL, -signal.SIGPROF):
             return "killed"
         assert child.returncode == 0, trouble
         return out.strip().splitlines()[-1]
 
-    def _ended(self, act: Act, how: str) -> None:
+    def _record(self, act: Act, how: str) -> None:
         """Record an act in the model. If its process failed or died, look up whether it took effect."""
         kind = how.partition(":")[0]
         self.outcomes[f"{act['act']} {kind}" if kind != "done" else "done"] += 1
@@ -323,6 +346,8 @@ class Soak:
                 return query is not None
             case "remove":
                 return query is None
+            case "add view" | "remove view":
+                return (act["name"] in {each.name for each in self.weft.views()}) == (act["act"] == "add view")
             case "replace":
                 return query is not None and query.sql == act["text"]
             case "pause" | "resume":
@@ -344,6 +369,10 @@ class Soak:
                 query.text = act["text"]
             case "remove":
                 del model.queries[act["name"]]
+            case "add view":
+                model.views[act["name"]] = act["text"]
+            case "remove view":
+                del model.views[act["name"]]
             case "pause" | "resume":
                 model.queries[act["name"]].paused = act["act"] == "pause"
             case "correct":
@@ -386,14 +415,20 @@ class Soak:
         assert verify(self.weft.catalog) == []
         assert self._orders() == self.model.orders
         assert self._history("staff") == self.model.history()
-        assert self._history("heads") == self.model.view()
+        assert {each.name for each in self.weft.views()} == set(self.model.views)
+        for name, text in self.model.views.items():
+            assert self._history(name) == self.model.view(text), (name, text)
         self._check_queries()
 
     def _deliver_all(self) -> None:
         subscriptions = self.weft.catalog.subscriptions
         for _ in range(4):
-            for name in {self.weft.query(each.query_id).name for each in subscriptions.all() if each.state == "parked"}:
-                self.weft.resume(name)
+            parked = {each.query_id for each in subscriptions.all() if each.state == "parked"}
+            for query in self.weft.queries():  # the subscription of a removed query stays parked
+                if query.query_id in parked:
+                    self.weft.resume(query.name)
+                    if query.state == "paused":
+                        self.weft.pause(query.name)
             self.clock.move(26 * HOUR)
             self.weft.deliver()
         rows = {each.query_id: each.rows for each in self.weft.queries()}

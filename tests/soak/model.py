@@ -14,7 +14,7 @@ import pyarrow as pa
 from every_instant import Row, Timeline
 
 HOUR = 3_600_000_000
-VIEW = "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept"
+HEADS = "SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept"
 Period = tuple[int, "int | None"]
 Held = dict[Row, list[Period]]
 """The periods of each row. An open period ends with None."""
@@ -47,6 +47,7 @@ class Model:
     queries: dict[str, Query] = field(default_factory=dict)
     staff: dict[int, list[tuple[int, int | None, str]]] = field(default_factory=dict)
     last_poll: int = 0
+    views: dict[str, str] = field(default_factory=lambda: {"heads": HEADS})
 
     def appended(self, rows: Iterable[Sequence[int]]) -> None:
         for key, amount, ref in rows:
@@ -86,8 +87,8 @@ class Model:
         """The periods of each row of the tracked table."""
         return joined(((key, dept), (begin, end)) for key, each in self.staff.items() for begin, end, dept in each)
 
-    def view(self) -> Held:
-        """The periods of each row of the view: its text, evaluated at each instant at which the table changes."""
+    def view(self, text: str) -> Held:
+        """The periods of each row of a view: its text, evaluated at each instant at which the table changes."""
         rows = [(*row, *period) for row, periods in self.history().items() for period in periods]
         instants = sorted({at for row in rows for at in row[2:] if at is not None})
         found: list[tuple[Row, Period]] = []
@@ -100,9 +101,10 @@ class Model:
                 "CREATE VIEW staff AS SELECT id, dept FROM held WHERE begins <= getvariable('moment') "
                 "AND (ends IS NULL OR ends > getvariable('moment'))"
             )
+            connection.execute(f"CREATE VIEW heads AS {HEADS}")
             for at, following in zip(instants, [*instants[1:], None], strict=True):
                 connection.execute(f"SET VARIABLE moment = {at}")
-                found += [(row, (at, following)) for row in connection.execute(VIEW).fetchall()]
+                found += [(row, (at, following)) for row in connection.execute(text).fetchall()]
         return joined(found)
 
 

@@ -51,5 +51,5 @@ def test_acts_lose_nothing_and_repeat_nothing(seed: int, acts: int, spark: Spark
             seconds = f"{time.monotonic() - begun:.0f} s, {time.process_time() - used:.0f} s of this process"
             print(f"seed {seed}: {dict(running.counts)}\n{dict(running.outcomes)}\n{seconds}\n{running.samples[-1:]}")
         require_steady(running.samples)
-        assert {"killed", "stopped", "beside"} <= set(running.counts)
+        assert {"killed", "ended", "stopped", "beside"} <= set(running.counts)
         assert running.outcomes["answers"]

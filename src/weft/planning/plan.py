@@ -9,6 +9,7 @@ parameters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from weft.algebra.access import Access
 from weft.algebra.event import Event
 from weft.algebra.relation import Output, Query, Scan, StateSchema, block, condition, sources
 from weft.algebra.scalar import MICROSECOND, ColumnRef, Literal, Param, Scalar, plus
-from weft.algebra.schema import BIGINT, DOUBLE, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import BIGINT, DOUBLE, TIMESTAMP, Column, DataType, TableSchema, remembered
 from weft.algebra.traverse import mentioned, params, range_variables, scans
 from weft.derivation.access_paths import access_paths, whole_tables
 from weft.derivation.canonical import canonical
@@ -52,13 +53,18 @@ The limit keeps the SQL below about 400 kB.  The compiler checks the limit befor
 take too long.  The compiler checks the limit again afterwards, because the rewriting for Spark
 (``derivation.localize``) adds tables.
 """
+_INSTANTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|:(tau|t0|t)\b", re.DOTALL)
+"""A quoted part of Spark's SQL, or the name of an instant."""
 BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
 """The value of τ for a window without a start."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """An executable branch: its event, the access paths of its tables, and its SQL."""
+    """An executable branch: its event, the access paths of its tables, and its SQL.
+
+    The event may have the parameters tau, t and t0 where the SQL has the instants of a window (``for_one``).
+    """
 
     event: Event
     paths: Mapping[str, Access]
@@ -275,9 +281,44 @@ def for_one(
 
     ``window`` binds tau, t and t0.  An unbound instant remains :tau, :t or :t0 in the SQL.  ``names`` are the query's
     range variables.  If ``names`` is None, the range variables stay unchanged.
+
+    Only the SQL has the window, unless the branch reads states.  The rest is the same in each tick.
     """
+    texts = tuple(map(render.scalar, values))
+    given = texts, tuple(values), whole, None if names is None else tuple(names)
+    if _reads_states(event):
+        return _own_branch(event, *given, tuple(window.items()))
+    branch = _own_branch(event, *given)
+    return replace(branch, sql=in_window(branch.sql, window)) if window else branch
+
+
+@remembered
+def _reads_states(event: Event) -> bool:
+    return bool(states(event.relation))
+
+
+@remembered
+def _own_branch(
+    event: Event,
+    texts: tuple[str, ...],
+    values: tuple[Literal, ...],
+    whole: bool,
+    names: tuple[str, ...] | None,
+    window: tuple[tuple[str, Scalar], ...] = (),
+) -> Branch:
+    """``texts`` are those of the values.  They tell 0.0 and -0.0 apart, which are equal."""
     known = {f"p{number}": value for number, value in enumerate(values, 1)} | dict(window)
     return ready(bound(event if names is None else renumbered(event, names), known), whole)
+
+
+def in_window(sql: str, window: Mapping[str, Scalar]) -> str:
+    """Replace :tau, :t and :t0 outside quotes by the instants of a window.
+
+    >>> in_window("SELECT ':t' AS `:t` WHERE a < :t AND b >= :tau", {"t": MICROSECOND})
+    "SELECT ':t' AS `:t` WHERE a < INTERVAL '1' MICROSECOND AND b >= :tau"
+    """
+    texts = {name: render.scalar(at) for name, at in window.items()}
+    return _INSTANTS.sub(lambda match: texts.get(match[1], match[0]), sql)
 
 
 def parameter_table(name: int | str, shape: Plan) -> TableSchema:
@@ -400,10 +441,15 @@ def columns_read(branches: Iterable[Branch]) -> dict[str, set[str]]:
     """Return the names of the columns that branches read, by table."""
     columns: dict[str, set[str]] = {}
     for branch in branches:
-        refs = mentioned(branch.event.projection).union(*(mentioned(output.value) for output in branch.leading))
-        for table, names in columns_of_scans(scans(branch.event.projection), refs).items():
+        for table, names in _columns_read(branch.event, branch.leading).items():
             columns.setdefault(table, set()).update(names)
     return columns
+
+
+@remembered
+def _columns_read(event: Event, leading: tuple[Output, ...]) -> dict[str, set[str]]:
+    refs = mentioned(event.projection).union(*(mentioned(output.value) for output in leading))
+    return columns_of_scans(scans(event.projection), refs)
 
 
 def columns_of_scans(read: Iterable[Scan], refs: Iterable[ColumnRef]) -> dict[str, set[str]]:

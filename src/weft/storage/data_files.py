@@ -105,7 +105,11 @@ class FileForm:
 
 
 def _writer(stream: pa.NativeFile, sample: pa.Table) -> pq.ParquetWriter:
+    """Statistics of floating-point columns would leave out NaN, and readers would skip files with a NaN they want."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    exact = [field.name for field in sample.schema if not pa.types.is_floating(field.type)]
 
     return pq.ParquetWriter(
         stream,
@@ -114,6 +118,7 @@ def _writer(stream: pa.NativeFile, sample: pa.Table) -> pq.ParquetWriter:
         compression_level=_LEVEL,
         store_schema=False,
         use_dictionary=_repeating(sample),
+        write_statistics=exact if len(exact) < len(sample.schema) else True,
         write_page_index=True,
     )
 

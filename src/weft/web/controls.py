@@ -35,7 +35,10 @@ _OPTIONS: Final = {
 }
 """Options, and the fields that the page has instead."""
 _COMMAND: Final = re.compile(f"`weft ({'|'.join(_WORDS)})(?: [^`-][^`]*)?`")
-_OPTION: Final = re.compile(f"(?:{'|'.join(map(re.escape, _OPTIONS))})(?![\\w-])")
+_OPTION: Final = re.compile(f"(?:{'|'.join(map(re.escape, _OPTIONS))})(?![\\w-]| [A-Z]{{2}}| date)")
+"""An option without a value."""
+_FOR_A_TERMINAL: Final = re.compile(r"\bweft |--from\b")
+"""A command outside quotes, and an option beside which --to is the end of a period."""
 
 
 def named_controls(hint: str) -> str:
@@ -49,8 +52,14 @@ def named_controls(hint: str) -> str:
     '`weft source poll t --evolve` adds these columns.'
     >>> named_controls("Name a channel with --to, or omit --digest.")
     'Name a channel with the field “Send answers to”, or omit the field “Collect answers until”.'
+    >>> named_controls("Choose --from before --to.")
+    'Choose --from before --to.'
+    >>> named_controls("Name the column with the time of each row: --ts-from COL.")
+    'Name the column with the time of each row: --ts-from COL.'
     """
     parts = re.split("(`[^`]*`)", hint)
+    if any(_FOR_A_TERMINAL.search(each) for each in parts[::2]):
+        return hint
     words = [_OPTION.sub(lambda found: _OPTIONS[found[0]], each) if each[:1] != "`" else _named(each) for each in parts]
     text = "".join(words)
     return text if text == hint else text[:1].upper() + text[1:]

@@ -36,13 +36,13 @@ _SCIENTIFIC: Final = (
 JAVA_TEXT: Final = "JAVA_TEXT"
 """The macro for the text that Java gives a DOUBLE.
 
-From 1E-300 to 9E15, all versions of Java give the shortest text of a number, as DuckDB does.  Versions before 19 write
-more digits of some larger numbers, so the macro raises an error outside this range.  It also raises an error for -0.0,
-because the engines may tell it apart from 0.0 in different places.
+From 1E-7 to 9E15, all versions of Java give the shortest text of a number, as DuckDB does.  Versions before 19 write
+more digits of some other numbers, such as 2^-24, so the macro raises an error outside this range.  It also raises an
+error for -0.0, because the engines may tell it apart from 0.0 in different places.
 """
 MACROS: Final = {
     "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
-    "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-300 AND 9e15 THEN "
+    "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-7 AND 9e15 THEN "
     f"{_SCIENTIFIC} WHEN x IS NOT NULL THEN ERROR('Java may give this number another text') END",
     "UNIX_MICROS(x)": "epoch_us(x)",
     "TIMESTAMP_MICROS(x)": "make_timestamp(x)",

@@ -30,9 +30,10 @@ def job_json(job: Job) -> Fields:
 
 
 def list_jobs(caller: Caller) -> Fields:
-    """List your jobs, the newest first, or as an administrator those of all.
+    """List your jobs, the newest first.
 
-    A token shows only jobs of tokens that have no other scopes than its own, and to administrators those of all.
+    An administrator sees the jobs of all users. Another token shows only jobs of tokens that have no other scopes than
+    its own.
     """
     return {
         "items": [{**job_json(each), "result": None} for each in caller.jobs.listed(caller.owner, caller.scopes)],

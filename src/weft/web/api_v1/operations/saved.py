@@ -35,7 +35,7 @@ Values = Annotated[
 
 def list_saved(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the saved queries that one may fill in, in the order of their names."""
-    found = after_name(weft.saved_queries(), after, limit)
+    found = after_name(weft.saved_queries(), after, limit + 1)
     return listed([saved_json(each) for each in found], limit, lambda last: found[last].name)
 
 

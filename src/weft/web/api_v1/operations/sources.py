@@ -19,7 +19,7 @@ Renaming = Annotated[str, Field(max_length=100_000, description="New names of co
 
 def list_sources(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the sources in the order of their names, with the result of their last poll."""
-    found = after_name(weft.sources(), after, limit)
+    found = after_name(weft.sources(), after, limit + 1)
     return listed([source_json(each) for each in found], limit, lambda last: found[last].name)
 
 

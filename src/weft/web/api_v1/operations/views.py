@@ -14,7 +14,7 @@ from weft.web.paging import after_name
 
 def list_views(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the temporal views in the order of their names."""
-    found = after_name(weft.views(), after, limit)
+    found = after_name(weft.views(), after, limit + 1)
     return listed([view_json(each) for each in found], limit, lambda last: found[last].name)
 
 

@@ -36,6 +36,7 @@ _OWN: Final = {
     "spark.sql.variable.substitute": _TEXT,
     "spark.sql.optimizer.excludedRules": "Weft changes it within a tick",
     "spark.sql.optimizer.enableJsonExpressionOptimization": _SAME,
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": _SAME,
     "spark.sql.columnNameOfCorruptRecord": _SAME,
     "spark.sql.adaptive.enabled": "Weft changes it within a tick",
     "spark.sql.autoBroadcastJoinThreshold": "Weft changes it within a tick",

@@ -178,11 +178,9 @@ class SigningIn(AccountMethods):
         if peer not in configuration(self.opened.folder).web_proxy:
             return None
         user = self.opened.catalog.users.find(name)
-        return (
-            None
-            if user is None or user.name != name
-            else Principal(user.name, user.user_id, door="proxy", address=address or peer)
-        )
+        if user is None or user.name != name:
+            return None
+        return Principal(user.name, user.user_id, door="proxy", address=address or peer)
 
     @requires(Right.SELF, logged=True)
     def create_token(

@@ -65,7 +65,7 @@ def same_in_duckdb(state: StateSchema) -> bool:
 
 
 def branch_same_in_duckdb(branch: Branch) -> bool:
-    """Return whether DuckDB computes the rows of the branch, and their texts (``plan.encoded``), as Spark does."""
+    """Return whether DuckDB computes the rows of the branch as Spark does, with their texts (``encoded_in_duckdb``)."""
     return _same_event(branch.event) and all(_same_text(output.value.type) for output in branch.leading)
 
 

@@ -105,12 +105,15 @@ class FileForm:
 
 
 def _writer(stream: pa.NativeFile, sample: pa.Table) -> pq.ParquetWriter:
-    """Statistics of floating-point columns would leave out NaN, and readers would skip files with a NaN they want."""
+    """Return a writer of Parquet for tables like ``sample``.
+
+    Floating-point columns have no statistics.  The statistics would leave out NaN, and a reader with the condition
+    x > 5 would skip a file with NaN, although NaN is greater than 5.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     exact = [field.name for field in sample.schema if not pa.types.is_floating(field.type)]
-
     return pq.ParquetWriter(
         stream,
         sample.schema,

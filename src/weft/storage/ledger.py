@@ -35,7 +35,7 @@ Spans: TypeAlias = "Mapping[int, tuple[int, int]]"
 TicksWith: TypeAlias = "Callable[[int, int, int], Sequence[int] | None]"
 """Return the ticks, in order, that found the answers of a query (ID) with these ordinals, or None if unknown.
 
-Nothing else tells the files of a query with few answers apart, because each tick writes answers of many queries.
+A tick writes the answers of many queries into a file, so the query IDs in a file do not select the files of one query.
 """
 Ticks: TypeAlias = "Mapping[int, Sequence[int]]"
 """The ticks with the wanted answers by the ID of the query."""

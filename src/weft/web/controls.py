@@ -44,7 +44,7 @@ _FOR_A_TERMINAL: Final = re.compile(r"\bweft |--from\b")
 def named_controls(hint: str) -> str:
     """Return a hint that names the controls of the page instead of commands and options.
 
-    A command with an option that the page lacks, and a command that it lacks, stay: they are for a terminal.
+    Commands and options for which the page has no control stay unchanged.
 
     >>> named_controls("Resume the query with `weft resume late`.")
     'Resume the query with the button “Resume” of its page.'

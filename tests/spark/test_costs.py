@@ -20,6 +20,7 @@ import pytest
 from replayed import DAY, START, Row, commits, first_instants, load, replay_home
 from weft.api import Weft
 from weft.api.standing import NewQuery
+from weft.execution import duckdb_answers
 from weft.schedule.ticking import Ticked
 
 if TYPE_CHECKING:
@@ -131,12 +132,17 @@ def test_jobs_and_commits_do_not_grow_with_the_plans(stored: Path, spark: SparkS
     assert fifty <= 2
 
 
-def test_a_question_over_small_tables_is_one_job(stored: Path, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [0, 1], ids=["DuckDB", "Spark"])
+def test_a_question_over_small_tables_is_at_most_one_job(
+    stored: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    if jobs:
+        monkeypatch.setattr(duckdb_answers, "is_same", lambda *_: False)
     weft = home_with(stored, tmp_path / "home", [])
     text = "SELECT m.msgid FROM msgs m, msgs r WHERE r.inreplyto = m.msgid UNION SELECT msgid FROM msgs"
     spark.sparkContext.setJobGroup("asked", "asked")
     asked = weft.try_query(text, now=START + 3 * DAY, limit=5)
-    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("asked")) == 1
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("asked")) == jobs
     assert asked.count == 3 * A_DAY
     assert [row[0] for row in asked.rows] == sorted(f"id{number}" for number in range(3 * A_DAY))[:5]
 

@@ -17,6 +17,10 @@ from weft.instants import format_instant
 from weft.rights.principal import Right
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
     from weft.api.explaining import Known
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
@@ -55,11 +59,11 @@ class Asking(Viewing):
 
         home = self.opened
         compiled = plan(sql, self.opened.schemas(sql))
-        with cancellable(home.session):
+        with cancellable(home.session) as session:
             at = self.current_views(sql, given)
             known = self._read_by(compiled)
             order = order_of(sql, [name for name, _ in columns_of(compiled.query)])
-            return ask(home.session(), home.catalog, known, compiled.query, at, limit, order, allowed=own_limits(home))
+            return ask(session, home.catalog, known, compiled, at, limit, order, allowed=own_limits(home))
 
     @requires(Right.INSTALL, logged=False)
     def backtest(
@@ -89,10 +93,12 @@ class Asking(Viewing):
 
         with in_dialect(sql, dialect, self.opened.schemas) as text:
             compiled = standing_plan(text, self.opened.schemas(text), from_now=begins is not None)
-            with cancellable(self.opened.session):
-                return self._backtested(compiled, begins, self.current_views(text, given), limit)
+            with cancellable(self.opened.session) as session:
+                return self._backtested(session, compiled, begins, self.current_views(text, given), limit)
 
-    def _backtested(self, compiled: Plan, begins: int | None, ends: int, limit: int | None) -> Backtest:
+    def _backtested(
+        self, session: Callable[[], SparkSession], compiled: Plan, begins: int | None, ends: int, limit: int | None
+    ) -> Backtest:
         if begins is not None and begins >= ends:
             span = f"from {format_instant(begins)} to {format_instant(ends)}"
             raise Refused(
@@ -106,7 +112,7 @@ class Asking(Viewing):
         known = self._read_by(compiled)
         window = BacktestWindow(begins, ends, self.opened.catalog.home().t0)
         home = self.opened
-        answers = backtest(home.session(), home.catalog, known, compiled, window, limit, allowed=own_limits(home))
+        answers = backtest(session, home.catalog, known, compiled, window, limit, allowed=own_limits(home))
         if answers.count:
             return answers
         sizes = extents(self.opened.catalog, {table.name: table for table in compiled.tables})
@@ -174,8 +180,8 @@ class Asking(Viewing):
         from weft.api.why import why
         from weft.runtime.cancelling import cancellable
 
-        with cancellable(self.opened.session):
-            return why(self.opened, name, ordinal)
+        with cancellable(self.opened.session) as session:
+            return why(self.opened, session, name, ordinal)
 
     @requires(Right.OWN, query="name", logged=False)
     def explain_tick(self, name: str) -> Forecast:

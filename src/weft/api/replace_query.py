@@ -55,13 +55,13 @@ def replacement(home: OpenHome, query: NewQuery, current: Callable[[], int]) -> 
     definition = _definition(home, catalog, query, old, home.schemas(query.sql))
     _refuse_same(catalog, old, definition)
     catalog.replacements.require_no_circle(definition)
-    with cancellable(home.session):
+    with cancellable(home.session) as session:
         until = current()
         if definition.from_instant is not None and definition.from_instant >= until:
             return Replacement(old, 0, 0, definition.from_instant, until)
         plan = standing_plan(query.sql, home.schemas(query.sql), from_now=definition.from_instant is not None)
         known, t0, allowed = relations(catalog, plan.reads), catalog.home().t0, own_limits(home)
-        return preview_replacement(home.session(), catalog, known, old, plan, definition, until, t0, allowed=allowed)
+        return preview_replacement(session, catalog, known, old, plan, definition, until, t0, allowed=allowed)
 
 
 def require_replaceable(

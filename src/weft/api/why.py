@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from weft.api.acting import own_limits
 from weft.api.explaining_installed import own_plan
@@ -20,8 +21,11 @@ from weft.printable import counted
 from weft.storage.ledger import read_stored
 from weft.storage.values import decode
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def why(home: OpenHome, name: str, ordinal: int) -> Why:
+
+def why(home: OpenHome, session: Callable[[], SparkSession], name: str, ordinal: int) -> Why:
     """Implement ``Weft.why``."""
     query = home.seen().query(name)
     if not 1 <= ordinal <= query.rows:
@@ -34,7 +38,7 @@ def why(home: OpenHome, name: str, ordinal: int) -> Why:
     plan = _plan_of(home, query, ordinal, tables)
     answer = StoredAnswer(first_at, tuple(row))
     t0, allowed = home.catalog.home().t0, own_limits(home)
-    found, more = combinations(home.session(), home.catalog, tables, plan, answer, t0, allowed=allowed)
+    found, more = combinations(session, home.catalog, tables, plan, answer, t0, allowed=allowed)
     hidden = {each.name for each in plan.tables} - home.seen().readable(plan.tables)
     shown = _shown(found, hidden) if hidden else found
     values = decode(row, query.types)

@@ -5,21 +5,20 @@ The incremental query runs once over the whole window, not once for each tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog import CatalogParts
 from weft.catalog.records import FIRST_AT, QueryRecord
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
-from weft.execution.ordering import in_order, kinds_of, spark_order
+from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import Limits, ad_hoc_reader, too_many
+from weft.execution.spark_runner import Limits, ad_hoc, too_many
 from weft.execution.tabular import Columns, Tabular, columns_text
 from weft.instants import format_instant
 from weft.planning.form import stored_form
@@ -51,7 +50,7 @@ class Backtest(Tabular):
     until: int
     begin: int
     counts: tuple[int, ...]
-    session: SparkSession = field(compare=False)
+    session: Callable[[], SparkSession] = field(compare=False)
     nothing: str | None = None
 
     def _typed(self) -> Columns:
@@ -64,7 +63,7 @@ class Backtest(Tabular):
         return self.count
 
     def _session(self) -> SparkSession:
-        return self.session
+        return self.session()
 
     def _brief(self) -> str:
         since = "the start" if self.since is None else format_instant(self.since)
@@ -85,7 +84,7 @@ class BacktestWindow:
 
 
 def backtest(
-    spark: SparkSession,
+    session: Callable[[], SparkSession],
     catalog: CatalogParts,
     tables: Mapping[str, Relation],
     plan: Plan,
@@ -96,17 +95,23 @@ def backtest(
 ) -> Backtest:
     """Return the answers that the query would have delivered in the window. If ``limit`` is None, return all answers.
 
-    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
-    Raise StorageError if a table is damaged.
+    Spark starts only if it must compute rows. Raise ExecutionError if the query cannot run. Raise LimitExceeded if the
+    query exceeds the limits of a tick. Raise StorageError if a table is damaged.
     """
-    member = Member(_as_standing(plan), window.since, window.until)
+    member = Member(as_standing(plan), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
-    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
-        new = new_answers(reader, [group], most=within.rows)
-        return _result(spark, new, plan, window, limit, within.rows)
+
+    def compute(reader: Reader, within: Limits) -> Backtest:
+        new = new_answers(reader, [group], most=within.rows, by_duckdb=True)
+        if new.count > within.rows:
+            raise too_many(new.count, within.rows)
+        return _result(session, new, plan, window, limit)
+
+    return ad_hoc(session, catalog, tables, compute, allowed)
 
 
-def _as_standing(plan: Plan) -> QueryRecord:
+def as_standing(plan: Plan) -> QueryRecord:
+    """Return a record of a query with the plan, as if the query were installed with the ID 0."""
     return QueryRecord(
         query_id=0,
         name="",
@@ -128,30 +133,16 @@ def _as_standing(plan: Plan) -> QueryRecord:
 
 
 def _result(
-    spark: SparkSession, new: NewAnswers, plan: Plan, window: BacktestWindow, limit: int | None, most: int
+    session: Callable[[], SparkSession], new: NewAnswers, plan: Plan, window: BacktestWindow, limit: int | None
 ) -> Backtest:
-    added = new.added.get(0)
-    count = added.rows if added is not None else 0
-    if count > most:
-        raise too_many(count, most)
     columns = columns_of(plan.query)
     types = [type_ for _, type_ in columns]
     begin = min(window.since if window.since is not None else new.first.get(0, window.until), window.until)
     length = max(1, -(-(window.until - begin) // PARTS))
-    if isinstance(new.rows, pa.Table):
-        ordered = in_order(new.rows, {0: types})
-        shown = ordered if limit is None else ordered.slice(0, limit)
-        parts = pc.divide(pc.subtract(ordered.column("first_at").cast(pa.int64()), begin), length)
-        by_part = {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
-    else:
-        from pyspark.sql import functions as F
-
-        ordered = new.rows.orderBy("first_at", *map(F.expr, spark_order(kinds_of({0: types}))))
-        shown = (ordered if limit is None else ordered.limit(limit)).toArrow()
-        part = new.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
-        by_part = {row["part"]: row["count"] for row in part.collect()}
+    by_part = new.by_interval(begin, length)
+    shown = new.first_rows(types, limit)
     instants = shown.column("first_at").cast(pa.int64()).to_pylist()
     rows = zip(instants, shown.column("row").to_pylist(), strict=True)
     answers = tuple((at, tuple(decode(row, types))) for at, row in rows)
     counts = tuple(by_part.get(number, 0) for number in range(-(-(window.until - begin) // length)))
-    return Backtest(columns, answers, count, window.since, window.until, begin, counts, spark)
+    return Backtest(columns, answers, new.count, window.since, window.until, begin, counts, session)

@@ -73,6 +73,21 @@ class LargeAnswers:
         with duckdb_failures():
             return [form.write(_of_one_file(first, pieces)) for first in pieces]
 
+    def first_rows(self, keys: Sequence[str], limit: int | None) -> pa.Table:
+        """Return the columns first_at and row of the first ``limit`` answers of the only query.
+
+        The answers are sorted by ``keys`` (``ordering.duckdb_keys``), then by their ordinals.
+        """
+        cut = "" if limit is None else f" LIMIT {limit}"
+        order = ", ".join([*keys, "rowid"])
+        return self.sql.rows(f"SELECT first_at, row FROM {quoted(_ANSWERS)} ORDER BY {order}{cut}")
+
+    def by_interval(self, begin: int, length: int) -> dict[int, int]:
+        """Count the answers by interval. Interval 0 begins at ``begin``. Both arguments are microseconds."""
+        part = f"(epoch_us(first_at) - {begin}) // {length}"
+        counted = self.sql.rows(f"SELECT {part} AS part, count(*) AS n FROM {quoted(_ANSWERS)} GROUP BY part")
+        return dict(zip(*(counted.column(name).to_pylist() for name in ("part", "n")), strict=True))
+
     def _batches(self, tick_id: int) -> Iterator[pa.RecordBatch]:
         kept = sorted(self.begins.keys() - self.omitted)
         queries = pa.array(kept, pa.int64())

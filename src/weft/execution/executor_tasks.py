@@ -27,8 +27,8 @@ def on_executors(
     may read. The arguments may pass through a file, and must have no keys. Raise ExecutionError if a task fails
     repeatedly. If the command is cancelled, cancel the tasks and raise Stopped.
     """
-    with cancellable(session), turn(), plain_errors(doing):
-        each = session().sparkContext.parallelize(given, len(given))
+    with cancellable(session) as tagged, turn(), plain_errors(doing):
+        each = tagged().sparkContext.parallelize(given, len(given))
         return each.mapPartitions(partial(_called, function)).collect()
 
 

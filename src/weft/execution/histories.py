@@ -169,7 +169,7 @@ def _matching(
     keys, others = ordered[: len(table.keys)], ordered[len(table.keys) :]
     listed = ", ".join(quoted(each) for each in (*keys, VALID_FROM, *others, VALID_TO))
     compiled = plan(f"SELECT {listed} FROM {quoted(table.name)} WHERE (\n{where}\n)", {table.name: lasting.schema})
-    answer = ask(home.session(), home.catalog, {table.name: lasting}, compiled.query, at, limit, allowed=allowed)
+    answer = ask(home.session, home.catalog, {table.name: lasting}, compiled, at, limit, allowed=allowed)
     place = len(keys)
     return tuple(
         Stretch((*row[:place], *row[place + 1 : -1]), _micros(row[place]) or 0, _micros(row[-1])) for row in answer.rows

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.algebra.schema import DataType
+from weft.algebra.sort_key import Key
 from weft.execution import arrow_answers
 from weft.execution.answers import candidates, union
 from weft.execution.driver_reader import ReadBounds, count_text, over_bound, rows_of
@@ -22,7 +24,7 @@ from weft.execution.duckdb_answers import LargeAnswers, goes_to_duckdb, large_an
 from weft.execution.groups import Group, Member
 from weft.execution.guarded import COLLECTED, in_memory
 from weft.execution.look_ups import ANSWER, LookUpResult, LookUps
-from weft.execution.ordering import Columns, kinds_of, spark_order
+from weft.execution.ordering import Columns, by_keys, duckdb_keys, kinds_of, spark_keys, spark_order
 from weft.execution.phases import COMPUTING, SETTLING, phase
 from weft.execution.reader import Reader
 from weft.execution.states import StateReader
@@ -34,7 +36,7 @@ from weft.storage.delta_log import DataFile
 from weft.storage.ledger import Added, ledger_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 Writing: TypeAlias = Callable[[FileForm], Sequence[NewFile]]
@@ -54,6 +56,41 @@ class NewAnswers:
     added: Mapping[int, Added]
     first: Mapping[int, int]
     delivered: LargeAnswers | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of new answers of all queries."""
+        return sum(each.rows for each in self.added.values())
+
+    def first_rows(self, types: Sequence[DataType], limit: int | None, keys: Sequence[Key] = ()) -> pa.Table:
+        """Return the columns first_at and row of the first ``limit`` answers, if query 0 is the only query.
+
+        The answers are sorted by ``keys``, then in the order of ``execution.ordering``. ``types`` are those of the
+        query's columns. If ``limit`` is None, return all answers.
+        """
+        if self.delivered is not None:
+            return self.delivered.first_rows(duckdb_keys(types, keys), limit)
+        if isinstance(self.rows, pa.Table):
+            return by_keys(self.rows, types, keys).slice(0, limit).select(["first_at", "row"])
+        from pyspark.sql import functions as F
+
+        order: list[Column | str] = [
+            *spark_keys(types, keys),
+            "first_at",
+            *map(F.expr, spark_order(kinds_of({0: types}))),
+        ]
+        ordered = self.rows.orderBy(*order).select("first_at", "row")
+        return (ordered if limit is None else ordered.limit(limit)).toArrow()
+
+    def by_interval(self, begin: int, length: int) -> dict[int, int]:
+        """Count the answers by interval. Interval 0 begins at ``begin``. Both arguments are microseconds."""
+        if self.delivered is not None:
+            return self.delivered.by_interval(begin, length)
+        if isinstance(self.rows, pa.Table):
+            parts = pc.divide(pc.subtract(self.rows.column("first_at").cast(pa.int64()), begin), length)
+            return {each["values"]: each["counts"] for each in pc.value_counts(parts).to_pylist()}
+        part = self.rows.selectExpr(f"(UNIX_MICROS(first_at) - {begin}) DIV {length} AS part").groupBy("part").count()
+        return {row["part"]: row["count"] for row in part.collect()}
 
     def without(self, queries: Collection[int]) -> NewAnswers:
         """Return the new answers of all queries except ``queries``."""

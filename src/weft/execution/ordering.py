@@ -5,6 +5,8 @@ compared byte by byte, and false comes before true. NULL comes first. NaN comes 
 0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and Spark sorts the
 others. The order is the same in Arrow and in Spark.
 
+The keys of ORDER BY (``sort_key``) sort answers for a reader. They compare values in the same way.
+
 Answers have the ledger's general form. In the general form, ``row`` is an array of strings (``storage.values``).
 """
 
@@ -12,12 +14,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
+from weft.algebra.sort_key import Key
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 Columns: TypeAlias = Mapping[int, Sequence[DataType]]
 """Maps each query ID to the types of the query's columns."""
@@ -65,6 +71,21 @@ def in_order(rows: pa.Table, columns: Columns) -> pa.Table:
         origin.append(here.take(_sorted_places(among.filter(own).combine_chunks(), kinds)))
     moves = pa.table({"to": pa.concat_arrays(to), "origin": pa.concat_arrays(origin)}).sort_by("to")
     return ordered.take(moves.column("origin")).combine_chunks()
+
+
+def by_keys(rows: pa.Table, types: Sequence[DataType], keys: Sequence[Key]) -> pa.Table:
+    """Sort the rows of query 0 by ``keys``, and rows with equal keys as ``in_order`` does."""
+    ordered = in_order(rows, {0: types})
+    if not keys or not rows.num_rows:
+        return ordered
+    texts, compared, order = ordered.column("row").combine_chunks(), dict[str, pa.Array](), list[tuple[str, str]]()
+    for number, key in enumerate(keys):
+        own = pc.list_element(texts, key.column)
+        values = {f"{number}{part}": each for part, each in _keys(own, _kind(types[key.column])).items()}
+        compared |= {f"{number} is there": pc.is_valid(own), **values}
+        order.append((f"{number} is there", "ascending" if key.nulls_first else "descending"))
+        order += [(name, "descending" if key.descending else "ascending") for name in values]
+    return ordered.take(pc.sort_indices(pa.table(compared), sort_keys=order))  # a stable sort
 
 
 def _tied(ordered: pa.Table) -> pa.Array:
@@ -123,12 +144,41 @@ def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
             if place < len(each):
                 compared.setdefault(each[place], []).append(number)
         for as_type, numbers in compared.items():
-            text = f"GET(`row`, {place})"
-            value = _SPARK.get(as_type, "TRY_CAST({} AS {})").format(text, as_type)
+            value = _in_spark(place, as_type)
             if kind is not None and len(numbers) < len(known):
                 value = f"CASE WHEN {kind} IN ({', '.join(map(str, numbers))}) THEN {value} END"
             order.append(value)
     return [*order, "row_hash"]
 
 
+def spark_keys(types: Sequence[DataType], keys: Sequence[Key]) -> list[Column]:
+    """Return the sort expressions of ``keys`` over ``row``."""
+    from pyspark.sql import functions as F
+
+    columns = []
+    for key in keys:
+        value = F.expr(_in_spark(key.column, _kind(types[key.column])))
+        nulls = "nulls_first" if key.nulls_first else "nulls_last"
+        columns.append(getattr(value, f"{'desc' if key.descending else 'asc'}_{nulls}")())
+    return columns
+
+
+def duckdb_keys(types: Sequence[DataType], keys: Sequence[Key]) -> list[str]:
+    """Return DuckDB's sort expressions of ``keys`` over ``row``."""
+    return [
+        f"{_in_duckdb(key.column, _kind(types[key.column]))} {'DESC' if key.descending else 'ASC'} "
+        f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for key in keys
+    ]
+
+
+def _in_spark(place: int, as_type: str) -> str:
+    return _SPARK.get(as_type, "TRY_CAST({} AS {})").format(f"GET(`row`, {place})", as_type)
+
+
+def _in_duckdb(place: int, as_type: str) -> str:
+    return _DUCKDB.get(as_type, "TRY_CAST({} AS {})").format(f"row[{place + 1}]", as_type)
+
+
 _SPARK: Final = {"STRING": "{}", "BINARY": "UNBASE64({})", "DOUBLE": "(TRY_CAST({} AS DOUBLE) + 0.0D)"}
+_DUCKDB: Final = {"STRING": "{}", "BINARY": "FROM_BASE64({})", "DOUBLE": "(TRY_CAST({} AS DOUBLE) + 0.0)"}

@@ -120,6 +120,8 @@ def removals_reported(data: Store, snapshots: Mapping[str, DeltaSnapshot | None]
     """
     try:
         yield
+    except SparkNeeded:
+        raise
     except Exception as error:
         for path, before in snapshots.items():
             distrust(data / path)

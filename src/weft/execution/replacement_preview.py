@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from weft.execution.groups import Group, Member
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import Limits, ad_hoc_reader, too_many
+from weft.execution.spark_runner import Limits, ad_hoc, too_many
 from weft.planning.plan import Plan
 from weft.printable import Brief, counted
 
@@ -46,7 +46,7 @@ class Replacement(Brief):
 
 
 def preview_replacement(
-    spark: SparkSession,
+    session: Callable[[], SparkSession],
     catalog: CatalogParts,
     tables: Mapping[str, Relation],
     old: QueryRecord,
@@ -63,7 +63,8 @@ def preview_replacement(
     Raise ExecutionError or StorageError.
     """
     query = replace(old, parameters=definition.parameters, names=definition.names)
-    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, within):
+
+    def compute(reader: Reader, within: Limits) -> Replacement:
         new = _answers(reader, plan, query, definition.from_instant, until, t0, within.rows)
         if new > within.rows:
             raise too_many(new, within.rows)
@@ -72,7 +73,9 @@ def preview_replacement(
             # The count for a query without answers includes known answers.
             without_answers = replace(query, next_ordinal=1)
             total = _answers(reader, plan, without_answers, definition.from_instant, until, t0, None)
-    return Replacement(old, new, total - new, definition.from_instant, until)
+        return Replacement(old, new, total - new, definition.from_instant, until)
+
+    return ad_hoc(session, catalog, tables, compute, allowed)
 
 
 def _answers(
@@ -80,5 +83,5 @@ def _answers(
 ) -> int:
     member = Member(query, since, until)
     group = Group(query.plan_id, plan.with_numbered_columns, (member,), until, t0)
-    added = new_answers(reader, [group], most=most).added.get(query.query_id)
+    added = new_answers(reader, [group], most=most, by_duckdb=True).added.get(query.query_id)
     return 0 if added is None else added.rows

@@ -84,29 +84,46 @@ def few_enough(most: int) -> Iterator[None]:
         ) from None
 
 
-@contextmanager
-def ad_hoc_reader(
-    spark: SparkSession, catalog: CatalogParts, tables: Mapping[str, Relation], allowed: Limits | None = None
-) -> Iterator[tuple[Reader, Limits]]:
-    """Provide a reader and the limits for a query outside of ticks. After the block, release the reader's cache.
+def ad_hoc(
+    session: Callable[[], SparkSession],
+    catalog: CatalogParts,
+    tables: Mapping[str, Relation],
+    compute: Callable[[Reader, Limits], Result],
+    allowed: Limits | None = None,
+) -> Result:
+    """Return the result of ``compute`` for a query outside of ticks.
 
-    The default of ``allowed`` is the limits of a query in a tick.
+    ``compute`` gets a reader, whose cache is released afterwards, and the limits. The default of ``allowed`` is the
+    limits of a query in a tick. Spark starts if ``compute`` needs it: ``compute`` is then called again.
 
-    Raise ExecutionError if Spark cannot run the query. Raise LimitExceeded if the query exceeds the limits of a tick.
+    Raise ExecutionError if the query cannot run. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
     allowed = allowed or limits(catalog)
+    if not session_started():
+        reader = Reader(None, catalog.data, tables, deepest=allowed.depth)
+        removals = removals_reported(catalog.data, reader.snapshots)
+        with suppress(SparkNeeded), removals, time_limit(allowed.seconds, cancellable=True), _released(reader):
+            return compute(reader, allowed)
+    spark = session()
     reader = Reader(spark, catalog.data, tables, deepest=allowed.depth)
     use_cluster_cores(spark)
     with (
         removals_reported(catalog.data, reader.snapshots),
         plain_errors("asking the query"),
         limited(allowed.seconds),
+        time_limit(allowed.seconds, cancellable=True),
         few_enough(allowed.rows),
+        _released(reader),
     ):
-        try:
-            yield reader, allowed
-        finally:
-            reader.release()
+        return compute(reader, allowed)
+
+
+@contextmanager
+def _released(reader: Reader) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        reader.release()
 
 
 @contextmanager

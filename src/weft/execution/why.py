@@ -7,7 +7,7 @@ row of a state among the witnesses.  Nothing is stored.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
-from weft.execution.spark_runner import Limits, ad_hoc_reader, spark_faults
+from weft.execution.spark_runner import Limits, ad_hoc, spark_faults
 from weft.execution.states import StateReader
 from weft.execution.windows import slices_between
 from weft.instants import format_instant
@@ -124,7 +124,7 @@ class StoredAnswer:
 
 
 def combinations(
-    spark: SparkSession,
+    session: Callable[[], SparkSession],
     catalog: CatalogParts,
     tables: Mapping[str, Relation],
     plan: Plan,
@@ -141,21 +141,31 @@ def combinations(
     window: dict[str, Scalar] = {"tau": instant(s), "t": instant(s + 1), "t0": instant(s if t0 is None else t0)}
     found = causes(plan, window)
     known = meanings(plan.evaluated)
-    with ad_hoc_reader(spark, catalog, tables, allowed) as (reader, _), spark_faults():
-        views = StateReader(reader).views(cause.branch for cause in found)
-        paths = [path for cause in found for path in cause.branch.paths.values()]
-        views.read(paths, slices_between(paths, s, s + 1))
-        views.register()
-        parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
-        shown, by_cause = _Combined(StateReader(reader), s, known), dict[int, list[list[str | None]]]()
-        for row in _rows(reader, parts, small=views.small):
-            by_cause.setdefault(row["cause"], []).append(row["witness"])
-        listed = dict.fromkeys(
-            shown.combination(found[number], texts)
-            for number, several in sorted(by_cause.items())
-            for texts in several[:MOST]
-        )
-        return tuple(listed), any(len(several) > MOST for several in by_cause.values())
+
+    def compute(reader: Reader, _: Limits) -> tuple[tuple[Combination, ...], bool]:
+        with spark_faults():
+            return _combinations(reader, found, answer, _Combined(StateReader(reader), s, known))
+
+    return ad_hoc(session, catalog, tables, compute, allowed)
+
+
+def _combinations(
+    reader: Reader, found: Sequence[Cause], answer: StoredAnswer, shown: _Combined
+) -> tuple[tuple[Combination, ...], bool]:
+    views = StateReader(reader).views(cause.branch for cause in found)
+    paths = [path for cause in found for path in cause.branch.paths.values()]
+    views.read(paths, slices_between(paths, shown.s, shown.s + 1))
+    views.register()
+    parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
+    by_cause = dict[int, list[list[str | None]]]()
+    for row in _rows(reader, parts, small=views.small):
+        by_cause.setdefault(row["cause"], []).append(row["witness"])
+    listed = dict.fromkeys(
+        shown.combination(found[number], texts)
+        for number, several in sorted(by_cause.items())
+        for texts in several[:MOST]
+    )
+    return tuple(listed), any(len(several) > MOST for several in by_cause.values())
 
 
 def _rows(reader: Reader, parts: Sequence[str], *, small: bool, order: str = "") -> list[dict[str, Any]]:

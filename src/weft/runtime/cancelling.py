@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import ExecutionError
-from weft.interruption import Stopped, current_cancel_token
+from weft.interruption import CancelToken, Stopped, current_cancel_token, stop_here
 from weft.runtime.session import Jvm, spark_errors
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _numbers: Final = itertools.count(1)
@@ -26,17 +27,38 @@ _LEAVE_SECONDS: Final = 3.0
 
 
 @contextmanager
-def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
+def cancellable(session: Callable[[], SparkSession]) -> Iterator[Callable[[], SparkSession]]:
     """If the command is cancelled, cancel the Spark jobs of the ``with`` block and raise Stopped.
 
-    ``session`` returns the session, and is called only if the command can be cancelled. Do not use this function in a
-    tick, because the tick would blame a query for the failure.
+    Yield a function that returns the session of ``session``. The jobs after its first call can be cancelled. Do not use
+    ``cancellable`` in a tick, because the tick would blame a query for the failure.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
-        yield
+        yield session
         return
-    context, tag = session().sparkContext, f"weft-{next(_numbers)}"
+    with ExitStack() as tagged:
+        contexts: list[SparkContext] = []
+
+        def tagging() -> SparkSession:
+            stop_here()
+            spark = session()
+            if spark.sparkContext not in contexts:
+                contexts.append(spark.sparkContext)
+                tagged.enter_context(_cancelled_by(cancel_token, spark.sparkContext))
+            return spark
+
+        try:
+            yield tagging
+        except ExecutionError:
+            if cancel_token.cancelled:
+                raise Stopped from None
+            raise
+
+
+@contextmanager
+def _cancelled_by(cancel_token: CancelToken, context: SparkContext) -> Iterator[None]:
+    tag = f"weft-{next(_numbers)}"
 
     def cancel() -> None:
         with suppress(*spark_errors()):  # a dead JVM has no jobs
@@ -46,10 +68,6 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[None]:
     try:
         with cancel_token.on_cancel(cancel):
             yield
-    except ExecutionError:
-        if cancel_token.cancelled:
-            raise Stopped from None
-        raise
     finally:
         with suppress(*spark_errors()):
             context.removeJobTag(tag)

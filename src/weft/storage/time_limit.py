@@ -7,13 +7,14 @@ DuckDB connections that the block opens (``temporal_sql``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import TIMEOUT_MAX, Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import LimitExceeded
+from weft.interruption import current_cancel_token
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,35 +27,50 @@ _AGAIN_SECONDS: Final = 0.1
 class _Limit:
     seconds: float
     over: bool = False
-    ended: Event = field(default_factory=Event)
+    ended: bool = False
+    woken: Event = field(default_factory=Event)
     lock: Lock = field(default_factory=Lock)
     connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
     def watch(self) -> None:
         """After the time limit, interrupt all connections repeatedly until the block ends."""
         wait = min(self.seconds, TIMEOUT_MAX)
-        while not self.ended.wait(wait):
+        while True:
+            self.woken.wait(wait)
+            if self.ended:
+                return
             self.over = True
             with self.lock:
                 for each in self.connections:
                     each.interrupt()
+            self.woken.clear()
             wait = _AGAIN_SECONDS
+
+    def end(self) -> None:
+        """End the watch."""
+        self.ended = True
+        self.woken.set()
 
 
 _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Limit the time of the ``with`` block in this thread. After the limit, computations raise LimitExceeded."""
+def time_limit(seconds: float, *, cancellable: bool = False) -> Iterator[None]:
+    """Limit the time of the ``with`` block in this thread. After the limit, computations raise LimitExceeded.
+
+    With ``cancellable``, they also raise LimitExceeded after the command of this thread was cancelled.
+    """
     limit = _Limit(seconds)
+    cancel_token = current_cancel_token() if cancellable else None
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
     watching.start()
     try:
-        yield
+        with nullcontext() if cancel_token is None else cancel_token.on_cancel(limit.woken.set):
+            yield
     finally:
-        limit.ended.set()
+        limit.end()
         watching.join()
         _current.reset(token)
 

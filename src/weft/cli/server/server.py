@@ -56,7 +56,6 @@ GRACE_SECONDS: Final = 20.0
 """The time between the stop of the server and the cancellation of its running commands."""
 _START_SECONDS: Final = 20.0
 _PAUSE_SECONDS: Final = 0.1
-_FIRST_QUESTION: Final = "SELECT v.a FROM (VALUES (1), (2)) AS v(a) WHERE v.a > 1"
 
 
 class _OwnerOnly(H11Protocol):
@@ -174,7 +173,7 @@ class LocalServer:
 
     def _warm(self, rehearsal: Callable[[Path], Generator[None]] | None, warm: Callable[[], None]) -> None:
         with suppress(WeftError):  # the command that needs Spark reports the error
-            self.weft.try_query(_FIRST_QUESTION, now=0)
+            self.weft.session().sql("SELECT 1").collect()
             if rehearsal is not None:
                 self._rehearse(rehearsal)
                 warm()

@@ -94,14 +94,16 @@ class StateReader:
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
     continued: dict[str, Continued | None] = field(default_factory=dict)
 
-    def views(self, branches: Iterable[Branch]) -> TempViews:
-        """Return the views of branches."""
+    def views(self, branches: Iterable[Branch], *, in_duckdb: bool = False) -> TempViews:
+        """Return the views of branches. With ``in_duckdb``, DuckDB computes the branches if it can do so alone."""
         branches = tuple(branches)
         read = [state for branch in branches for state in states(branch.event.relation)]
         self.alone = _by_duckdb_alone(branches)
         if read and self.reader.session is None and not self.alone:
             raise SparkNeeded  # with a session, the computation begins again, and computes all states again
-        return self._views(columns_read(branches), read, self.reader.driver, "")
+        driver = self.reader.driver
+        driver = driver.for_duckdb(by_files=self.by_files) if in_duckdb and self.alone else driver
+        return self._views(columns_read(branches), read, driver, "")
 
     def _inputs(
         self, state: StateSchema, columns: Mapping[str, set[str]], read: Iterable[StateSchema], *, by_files: bool = True
@@ -299,7 +301,7 @@ class StateReader:
             return True
         rows: pa.Table | DataFrame | None = None
         if same_in_duckdb(state):
-            rows = self._by_duckdb(plan.sql, deltas_schema(state), views)
+            rows = self.by_duckdb(plan.sql, deltas_schema(state), views)
         elif views.small:
             rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views)
         if not isinstance(rows, pa.Table):
@@ -416,7 +418,7 @@ class StateReader:
         ``whole`` means that the SQL reads whole tables.
         """
         if same_in_duckdb(state):
-            result = self._by_duckdb(text(DUCKDB), schema, views)
+            result = self.by_duckdb(text(DUCKDB), schema, views)
             if result is not None:
                 return result
         if self.small_only and not views.small:
@@ -430,8 +432,11 @@ class StateReader:
         with scanning(spark) if whole else nullcontext():
             return self.reader.keep(spark.sql(in_spark))
 
-    def _by_duckdb(self, text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
-        """Return None if the result is too large, or if DuckDB cannot compute it, as after an overflow."""
+    def by_duckdb(self, text: str, schema: pa.Schema, views: TempViews) -> pa.Table | None:
+        """Compute SQL in DuckDB.
+
+        Return None if the result is too large, or if DuckDB cannot compute it, as after an overflow.
+        """
         given = {view + views.suffix: rows.table(views.columns) for view, rows in views.local.items()}
         files, reader = views.of_files, self.reader
         if len(files) + len(given) < len(views.rows) or not reader.driver.fits_duckdb(*set(files.values())):

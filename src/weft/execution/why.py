@@ -1,15 +1,18 @@
 """Name the causes of a stored answer by running the query's branches at the answer's first instant.
 
-The derivation of the branches is in ``planning.witnesses``.  Spark runs all branches as one job, and two more for each
-row of a state among the witnesses.  Nothing is stored.
+The derivation of the branches is in ``planning.witnesses``.  One statement of DuckDB, or one Spark job, runs all
+branches.  Further statements run for each row of a state among the witnesses.  Nothing is stored.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from weft.algebra.relation import Scan, StateSchema
 from weft.algebra.scalar import ColumnRef, Literal, Scalar
@@ -21,9 +24,10 @@ from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import Limits, ad_hoc, spark_faults
 from weft.execution.states import StateReader
+from weft.execution.temp_views import TempViews
 from weft.execution.windows import slices_between
 from weft.instants import format_instant
-from weft.planning.plan import Plan
+from weft.planning.plan import Branch, Plan
 from weft.planning.witnesses import OWN, Cause, Role, WitnessSource, absent_words, causes, members
 from weft.planning.words import meanings
 from weft.printable import Brief, counted
@@ -143,23 +147,21 @@ def combinations(
     known = meanings(plan.evaluated)
 
     def compute(reader: Reader, _: Limits) -> tuple[tuple[Combination, ...], bool]:
-        with spark_faults():
-            return _combinations(reader, found, answer, _Combined(StateReader(reader), s, known))
+        with spark_faults() if reader.session is not None else nullcontext():
+            return _combinations(found, answer, _Combined(StateReader(reader, by_files=True), s, known))
 
     return ad_hoc(session, catalog, tables, compute, allowed)
 
 
 def _combinations(
-    reader: Reader, found: Sequence[Cause], answer: StoredAnswer, shown: _Combined
+    found: Sequence[Cause], answer: StoredAnswer, shown: _Combined
 ) -> tuple[tuple[Combination, ...], bool]:
-    views = StateReader(reader).views(cause.branch for cause in found)
-    paths = [path for cause in found for path in cause.branch.paths.values()]
-    views.read(paths, slices_between(paths, shown.s, shown.s + 1))
-    views.register()
-    parts = [f"SELECT {n} AS cause, w.witness FROM ({each.sql(answer.row)}) AS w" for n, each in enumerate(found)]
+    def parts(duckdb: bool) -> list[str]:
+        return [each.sql(number, answer.row, duckdb=duckdb) for number, each in enumerate(found)]
+
     by_cause = dict[int, list[list[str | None]]]()
-    for row in _rows(reader, parts, small=views.small):
-        by_cause.setdefault(row["cause"], []).append(row["witness"])
+    for row in _rows(shown.states, [each.branch for each in found], parts, _WITNESSES, shown.s):
+        by_cause.setdefault(row["part"], []).append(row["row"])
     listed = dict.fromkeys(
         shown.combination(found[number], texts)
         for number, several in sorted(by_cause.items())
@@ -168,18 +170,42 @@ def _combinations(
     return tuple(listed), any(len(several) > MOST for several in by_cause.values())
 
 
-def _rows(reader: Reader, parts: Sequence[str], *, small: bool, order: str = "") -> list[dict[str, Any]]:
-    """Return the rows of the SELECTs.  If Spark reads files, return at most the first ``MOST_MEMBERS`` + 1 of each."""
-    if not parts:
+_WITNESSES: Final = pa.schema([("part", pa.int64()), ("row", pa.list_(pa.string()))])
+_MEMBERS: Final = _WITNESSES.append(pa.field(OWN, pa.bool_()))
+
+
+def _rows(
+    states: StateReader,
+    branches: Sequence[Branch],
+    parts: Callable[[bool], Sequence[str]],
+    schema: pa.Schema,
+    s: int,
+    order: str = "",
+) -> list[dict[str, Any]]:
+    """Return the rows of the SELECTs ``parts`` over the branches at the instant ``s``, with the columns of ``schema``.
+
+    ``parts`` gets true for the SQL of DuckDB, and false for that of Spark.  If Spark reads files, return at most the
+    first ``MOST_MEMBERS`` + 1 rows of each SELECT.
+    """
+    if not branches:
         return []
-    spark = reader.spark
-    rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if small else None
+    views = states.views(branches, in_duckdb=True)
+    paths = [path for branch in branches for path in branch.paths.values()]
+    views.read(paths, slices_between(paths, s, s + 1))
+    rows = states.by_duckdb(_union(parts(True)), schema, views) if states.alone else None
     if rows is None:
-        rows = spark.sql(
-            _union([f"SELECT * FROM ({part}) AS l{order} LIMIT {MOST_MEMBERS + 1}" for part in parts])
-        ).toArrow()
+        rows = _by_spark(states.reader.spark, views, parts(False), order)
     found: list[dict[str, Any]] = rows.to_pylist()
     return found
+
+
+def _by_spark(spark: SparkSession, views: TempViews, parts: Sequence[str], order: str) -> pa.Table:
+    views.register()
+    rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if views.small else None
+    if rows is not None:
+        return rows
+    limited = [f"SELECT * FROM ({part}) AS l{order} LIMIT {MOST_MEMBERS + 1}" for part in parts]
+    return spark.sql(_union(limited)).toArrow()
 
 
 def _union(parts: Sequence[str]) -> str:
@@ -234,12 +260,12 @@ class _Combined:
         parts = members(state, known, instant(self.s))
         if not parts:
             return (), None
+
+        def selects(duckdb: bool) -> list[str]:
+            return [part.sql(number, duckdb=duckdb) for number, part in enumerate(parts)]
+
         branches = [part.branch for part in parts]
-        views = self.states.views(branches)
-        views.read([path for branch in branches for path in branch.paths.values()], {})
-        views.register()
-        texts_ = [part.sql(number) for number, part in enumerate(parts)]
-        rows = _rows(self.states.reader, texts_, small=views.small, order=f" ORDER BY {OWN} DESC")
+        rows = _rows(self.states, branches, selects, _MEMBERS, self.s, f" ORDER BY {OWN} DESC")
         rows.sort(key=lambda row: not row[OWN])
         some = [each for row in rows[:MOST_MEMBERS] for each in self._member(parts[row["part"]].sources, row["row"])]
         return tuple(some), len(rows)

@@ -47,7 +47,17 @@ from weft.algebra.schema import INTERVAL, STRING, TableSchema
 from weft.algebra.traverse import Node, scans, substitute, transform, walk
 from weft.derivation.stateful import written
 from weft.planning.event_words import why
-from weft.planning.plan import Branch, Plan, encoded, events_at, for_one, identity, ready, with_constants
+from weft.planning.plan import (
+    Branch,
+    Plan,
+    encoded,
+    encoded_in_duckdb,
+    events_at,
+    for_one,
+    identity,
+    ready,
+    with_constants,
+)
 from weft.planning.words import condition_words, meanings, scalar_words, spoken
 from weft.sql.lower.intervals import as_interval
 from weft.sql.lower.scope import as_written
@@ -107,18 +117,25 @@ class Cause:
         """The columns of all witnesses."""
         return tuple(ref for source in self.sources for ref in source.refs)
 
-    def sql(self, row: Sequence[str | None]) -> str:
-        """Return SQL for the witnesses of the answer whose stored texts are ``row``.
+    def sql(self, number: int, row: Sequence[str | None], *, duckdb: bool) -> str:
+        """Return SQL for the witnesses of the answer whose stored texts are ``row``, for DuckDB or for Spark.
 
-        A row of the SQL is an ARRAY of the texts of all ``refs``.
+        A row of the SQL has ``number`` and an ARRAY of the texts of all ``refs``.
         """
         outputs = self.branch.outputs
         shown = [ColumnRef("b", output.name, output.value.type) for output in outputs]
         answer, witnesses = shown[: len(row)], shown[len(row) : len(row) + len(self.refs)]
-        same = " AND ".join(f"{identity(ref)} <=> {_text(text)}" for ref, text in zip(answer, row, strict=True))
-        listed = ", ".join(map(encoded, witnesses))
-        found = f"ARRAY({listed})" if listed else "CAST(ARRAY() AS ARRAY<STRING>)"
-        return f"SELECT {found} AS witness\nFROM ({self.branch.sql}) AS b\nWHERE {same or 'TRUE'}"
+        known = encoded_in_duckdb if duckdb else identity
+        same = " AND ".join(f"{known(ref)} <=> {_text(text)}" for ref, text in zip(answer, row, strict=True))
+        found = _texts(witnesses, duckdb=duckdb)
+        return f"SELECT {number} AS part, {found} AS row\nFROM ({self.branch.sql}) AS b\nWHERE {same or 'TRUE'}"
+
+
+def _texts(columns: Sequence[ColumnRef], *, duckdb: bool) -> str:
+    """Return an ARRAY of the texts of columns."""
+    if duckdb:
+        return f"[{', '.join(map(encoded_in_duckdb, columns))}]::VARCHAR[]"
+    return f"ARRAY({', '.join(map(encoded, columns))})" if columns else "CAST(ARRAY() AS ARRAY<STRING>)"
 
 
 def _text(text: str | None) -> str:
@@ -234,12 +251,14 @@ class Members:
     branch: Branch
     sources: tuple[WitnessSource, ...]
 
-    def sql(self, number: int) -> str:
-        """Return SQL for the rows, with ``number``, ``OWN``, and an ARRAY of the texts of their columns."""
+    def sql(self, number: int, *, duckdb: bool) -> str:
+        """Return SQL for the rows, with ``number``, an ARRAY of the texts of their columns, and ``OWN``.
+
+        The SQL is for DuckDB or for Spark.
+        """
         outputs = self.branch.outputs
         shown = [ColumnRef("b", each.name, each.value.type) for each in outputs if each.name.startswith(_WITNESS)]
-        heads = f"{number} AS part, b.{OWN}, ARRAY({', '.join(map(encoded, shown))}) AS row"
-        return f"SELECT {heads}\nFROM ({self.branch.sql}) AS b"
+        return f"SELECT {number} AS part, {_texts(shown, duckdb=duckdb)} AS row, b.{OWN}\nFROM ({self.branch.sql}) AS b"
 
 
 def members(state: StateSchema, values: Mapping[str, Literal], s: Scalar) -> tuple[Members, ...]:

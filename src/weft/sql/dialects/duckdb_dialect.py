@@ -41,7 +41,8 @@ more digits of some other numbers, such as 2^-24, so the macro raises an error o
 error for -0.0, because the engines may tell it apart from 0.0 in different places.
 """
 MACROS: Final = {
-    "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
+    "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ISINF(x) THEN IF(x > 0, 'Infinity', '-Infinity') "
+    "WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
     "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-7 AND 9e15 THEN "
     f"{_SCIENTIFIC} WHEN x IS NOT NULL THEN ERROR('Java may give this number another text') END",
     "UNIX_MICROS(x)": "epoch_us(x)",

@@ -51,7 +51,7 @@ from weft.planning.words import (
 WIDTH: Final = 110
 """A line has at most this number of characters.  ``cut`` shortens longer lines."""
 _MOST_ALTERNATIVES: Final = 2
-"""The conditions of at most this number of SELECTs are shown."""
+"""The conditions of at most this number of alternatives, such as the SELECTs of a UNION, are shown."""
 _CLAUSES: Final = 3
 
 
@@ -170,7 +170,7 @@ def _as_rows_arrive(event: Event) -> bool:
 def _turning(event: Event) -> str:
     comparisons = turning_comparisons(event)
     if comparisons:
-        return f"{' or '.join(comparisons)} turns"
+        return f"{' or '.join(comparisons)} becomes true or false"
     clause, exact = turned(event.driver.instant)
     return clause or exact
 
@@ -198,7 +198,7 @@ def _clause(event: Event) -> str:
     driver = event.driver
     if driver.kind == "beginning":
         return "time begins, with the first tick: constant rows hold from then on"
-    freed = ", and no row blocks it any more" if "NOT EXISTS" in driver.inside else ""
+    freed = ", and no matching row is left" if "NOT EXISTS" in driver.inside else ""
     if driver.scan is None:
         return f"{_turning(event)}{freed}"
     return f"{ceases(driver.scan) if driver.kind == 'departure' else begins(driver.scan)}{freed}"
@@ -235,7 +235,7 @@ def _demanded(parts: Sequence[Query], events: Sequence[Event], known: Mapping[Co
     if len(parts) != 1:
         demanded = [merged_predicate(condition(part.input)) for part in parts]
         if len(parts) > _MOST_ALTERNATIVES or TRUE in demanded:
-            return ("the conditions of one of its SELECTs hold",) if any(each != TRUE for each in demanded) else ()
+            return (f"one of {len(parts)} alternatives holds",) if any(each != TRUE for each in demanded) else ()
         alternatives = dict.fromkeys(condition_words(substitute(each, known)) for each in demanded)
         return (", or ".join(alternatives),)
     items = tuple(substitute(each, known) for each in conjuncts(merged_predicate(condition(parts[0].input))))

@@ -201,15 +201,15 @@ def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
     assert found.time_driven and found.states
     assert found.summary.inside == (
         "COUNT(*) is over rows with msgs.ts > NOW() - INTERVAL 1 MONTH",
-        "COUNT(*) changes when a row of msgs arrives, or msgs.ts > NOW() - INTERVAL 1 MONTH turns",
+        "COUNT(*) changes when a row of msgs arrives, or msgs.ts > NOW() - INTERVAL 1 MONTH becomes true or false",
     )
-    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 MONTH turns",)
+    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 MONTH becomes true or false",)
     assert not any("reads all" in each.text for each in found.notes)
 
 
 def test_a_condition_and_its_negation_turn_together() -> None:
     found = explained("SELECT COUNT(*) FILTER (WHERE ts <= NOW() - INTERVAL 1 YEAR) AS n FROM msgs")
-    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 YEAR turns",)
+    assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 YEAR becomes true or false",)
 
 
 def test_a_query_that_is_tried_has_the_states_at_the_instant() -> None:

@@ -86,8 +86,8 @@ def test_ends_and_nested_parts_are_distinguished() -> None:
     )
     assert found.when == (
         "a row of users (as u) arrives",
-        "a row of staff (as s) ends, and no row blocks it any more",
-        "a row of msgs (as r) arrives, and no row blocks it any more",
+        "a row of staff (as s) ends, and no matching row is left",
+        "a row of msgs (as r) arrives, and no matching row is left",
     )
     assert found.holding == (
         "there is no row of staff (as s) with s.name = u.name for which there is no row of msgs (as r) with "
@@ -100,7 +100,7 @@ def test_of_two_selects_the_conditions_of_both_are_shown_and_of_more_none() -> N
     two = "SELECT name FROM users WHERE active UNION SELECT sender FROM msgs WHERE subject = 'x'"
     assert summarized(two).holding == ("users.active, or msgs.subject = 'x'",)
     more = f"{two} UNION SELECT msgid FROM msgs WHERE sender = 'a'"
-    assert summarized(more).holding == ("the conditions of one of its SELECTs hold",)
+    assert summarized(more).holding == ("one of 3 alternatives holds",)
     partner = "r.inreplyto = m.msgid"
     join = summarized(f"SELECT m.msgid, r.sender FROM msgs m LEFT JOIN msgs r ON {partner}")
     assert join.holding == (f"{partner}, or there is no row of msgs (as r) with {partner}",)

@@ -203,6 +203,8 @@ def test_advice_is_accepted() -> None:
         "row_number",
         "count",
         "median",
+        "array_agg",
+        "collect_set",
         "explode",
         "if",
         "split",

@@ -19,9 +19,13 @@ import pytest
 
 from weft.algebra.sort_key import Key, compared
 from weft.api import Weft
+from weft.demo.rehearsal import BY_SPARK
 from weft.errors import LimitExceeded
 from weft.execution import duckdb_answers, new_answers
+from weft.execution.groups import instant
+from weft.execution.states import _by_duckdb_alone
 from weft.interruption import CancelToken, Stopped, cancellable_by
+from weft.planning.plan import at_instant, plan
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
 DAY = dt.timedelta(days=1)
@@ -133,3 +137,13 @@ def test_a_query_of_duckdb_has_the_limits_of_a_tick(weft: Weft, monkeypatch: pyt
     monkeypatch.setenv("WEFT_QUERY_ROWS", "5")
     with pytest.raises(LimitExceeded, match="the limit is 5"):
         weft.try_query("SELECT t, i FROM facts")
+
+
+def test_the_rehearsal_of_a_server_has_queries_for_spark(tmp_path: Path) -> None:
+    """They load and compile the code of Spark, so each query needs it."""
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as home:
+        texts = ("msgid", "newsgroup", "sender", "subject", "inreplyto")
+        home.make_table("msgs", f"{', '.join(f'{name} STRING' for name in texts)}, date TIMESTAMP")
+        for text in BY_SPARK:
+            branches = at_instant(plan(text, home.opened.schemas(text)).query, instant(0))
+            assert branches and not _by_duckdb_alone(branches), text

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import TIMESTAMP, DataType
 from weft.catalog import CatalogParts
-from weft.catalog.records import FIRST_AT, QueryRecord
+from weft.catalog.records import FIRST_AT, Parameter, QueryRecord
 from weft.execution.groups import Group, Member
 from weft.execution.new_answers import NewAnswers, new_answers
 from weft.execution.reader import Reader
@@ -98,7 +98,7 @@ def backtest(
     Spark starts only if it must compute rows. Raise ExecutionError if the query cannot run. Raise LimitExceeded if the
     query exceeds the limits of a tick. Raise StorageError if a table is damaged.
     """
-    member = Member(as_standing(plan), window.since, window.until)
+    member = Member(as_standing(plan, stored_form(plan).parameters), window.since, window.until)
     group = Group(member.query.plan_id, plan.with_numbered_columns, (member,), window.until, window.t0)
 
     def compute(reader: Reader, within: Limits) -> Backtest:
@@ -110,15 +110,18 @@ def backtest(
     return ad_hoc(session, catalog, tables, compute, allowed)
 
 
-def as_standing(plan: Plan) -> QueryRecord:
-    """Return a record of a query with the plan, as if the query were installed with the ID 0."""
+def as_standing(plan: Plan, parameters: tuple[Parameter, ...] = ()) -> QueryRecord:
+    """Return a record of a query with the plan, as if the query were installed with the ID 0.
+
+    ``parameters`` are the stored constants of a plan that Weft runs with parameters.
+    """
     return QueryRecord(
         query_id=0,
         name="",
         user="",
-        sql=plan.text,
+        sql="",
         plan_id=0,
-        parameters=stored_form(plan).parameters,
+        parameters=parameters,
         columns=columns_of(plan.query),
         every_us=None,
         from_mode="now" if plan.from_now else "start",

@@ -40,6 +40,8 @@ QUERIES: Final = {
     "before": "SELECT msgid, LAG(msgid, 2, 'none') OVER (PARTITION BY newsgroup ORDER BY ts, msgid) AS back FROM msgs",
     "of_three": "SELECT msgid, "
     "COUNT(inreplyto) OVER (ORDER BY ts, msgid ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS n FROM msgs",
+    "sums": "SELECT newsgroup, SUM(CAST(LENGTH(msgid) AS DECIMAL(15,2)) * CAST(-0.37 AS DECIMAL(15,2))) AS s, "
+    "AVG(CAST(LENGTH(inreplyto) AS DECIMAL(5,1))) AS a FROM msgs GROUP BY newsgroup",
     "rec": "SELECT inreplyto, COUNT(*) AS n FROM msgs WHERE newsgroup = 'rec.x' GROUP BY inreplyto",
 }
 STEPS: Final = 5

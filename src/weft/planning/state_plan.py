@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
 from weft.algebra.relation import Grouped, Measure, Output, Recursive, Scan, StateSchema
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
-from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, remembered, sums_fit
+from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, remembered
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import deltas
@@ -22,6 +22,7 @@ from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives, with_bodies
 from weft.derivation.stateful import ENDS, STARTS, key_columns, state_of
 from weft.period_sql.notation import Dialect
+from weft.period_sql.wide_sums import MOST_SCALE
 from weft.planning.last_rows import looks_few_back
 from weft.planning.plan import BEGINNING, Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
@@ -245,10 +246,8 @@ def _adds_up(measure: Measure) -> bool:
     match measure.function:
         case "count":
             return not measure.distinct
-        case "sum":
+        case "sum" | "avg":
             return not measure.distinct and kind is not None and _is_exact(kind)
-        case "avg":
-            return not measure.distinct and kind is not None and kind.name in INTEGRAL
         case "min" | "max":
             return kind is not None and kind.json is None
         case _:
@@ -260,7 +259,7 @@ def _is_extreme(measure: Measure) -> bool:
 
 
 def _is_exact(kind: DataType) -> bool:
-    return kind.name in INTEGRAL or (kind.name == "DECIMAL" and sums_fit(kind))
+    return kind.name in INTEGRAL or (kind.name == "DECIMAL" and (kind.scale or 0) <= MOST_SCALE)
 
 
 @remembered

@@ -210,7 +210,7 @@ def totals_of(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     named = []
     for name in amounts(measures_of(operator)):
         kind = kinds.get(name[2:])
-        scale = (kind.scale or 0) if kind is not None and kind.name == "DECIMAL" else 0
+        scale = (kind.scale or 0) if kind is not None and kind.name == "DECIMAL" and not name.startswith("h") else 0
         named.append((name, BIGINT if name.startswith("n") else DataType("DECIMAL", 38, scale)))
     ends = {each.extreme_name: each.type for each in measures_of(operator) if each.extreme and each.type is not None}
     return (*named, *ends.items())

@@ -20,7 +20,6 @@ from weft.algebra.relation import (
     NowBefore,
     NowFrom,
     Or,
-    Output,
     Plain,
     Predicate,
     Project,
@@ -234,8 +233,8 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
     known = {ref: substitute(value, known) for ref, value in known.items()}
     for part in walk(node):
         if isinstance(part, Project):
-            shown = zip(attributes(part), part.outputs, strict=True)
-            known |= {output.value: ref for ref, output in shown if output.value in known}
+            shown = [(ref, output.value) for ref, output in zip(attributes(part), part.outputs, strict=True)]
+            known |= {value: ref for ref, value in shown if value in known and not _is_copy(ref, value)}
     return known
 
 
@@ -271,7 +270,7 @@ def outer_join_pairs(union: Union) -> Project | None:
     if not isinstance(pairs, Project):
         return None
     for part in others:
-        copied = isinstance(part, Project) and (is_padded(part) or all(map(_is_copy, pairs.outputs, part.outputs)))
+        copied = isinstance(part, Project) and (is_padded(part) or all(map(_is_copy, *map(_values, (pairs, part)))))
         if not copied:
             return None
     return pairs
@@ -283,8 +282,11 @@ def is_padded(part: Project) -> bool:
     return any(isinstance(output.value, Cast) and output.value.arg == nothing for output in part.outputs)
 
 
-def _is_copy(output: Output, copy: Output) -> bool:
-    one, other = output.value, copy.value
+def _values(part: Project) -> list[Scalar]:
+    return [output.value for output in part.outputs]
+
+
+def _is_copy(one: Scalar, other: Scalar) -> bool:
     if not isinstance(one, ColumnRef) or not isinstance(other, ColumnRef):
         return False
     return one.column == other.column and as_written(one.scan) == as_written(other.scan)

@@ -207,6 +207,23 @@ def test_a_condition_on_months_inside_an_aggregate_is_explained() -> None:
     assert not any("reads all" in each.text for each in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("condition", "holding"),
+    [
+        ("MAX(r.ts)", "MAX(r.ts) < NOW() - INTERVAL 1 MONTH"),
+        ("COUNT(*)", "r.inreplyto = m.msgid and COUNT(*) < 2, or there is no row among the groups of"),
+        ("MAX(r.ts)", "r.inreplyto = m.msgid and MAX(r.ts) IS NULL, or there is no row among the groups of"),
+    ],
+)
+def test_a_correlated_subquery_has_the_names_of_the_text(condition: str, holding: str) -> None:
+    compared = next(words for words in ("< NOW() - INTERVAL 1 MONTH", "< 2", "IS NULL") if words in holding)
+    inner = f"(SELECT {condition} FROM msgs AS r WHERE r.inreplyto = m.msgid)"
+    found = explained(f"SELECT m.msgid FROM msgs AS m WHERE {inner} {compared}")
+    assert any(holding in clause for clause in found.summary.holding)
+    said = [*found.summary.lines, *(branch.why for branch in (*found.first, *found.later))]
+    assert not any("grouped" in line or "CAST(NULL" in line for line in said)
+
+
 def test_a_condition_and_its_negation_turn_together() -> None:
     found = explained("SELECT COUNT(*) FILTER (WHERE ts <= NOW() - INTERVAL 1 YEAR) AS n FROM msgs")
     assert found.summary.time == ("msgs.ts > NOW() - INTERVAL 1 YEAR becomes true or false",)

@@ -78,7 +78,7 @@ def _never(predicate: relational.Predicate, present: set[ColumnRef]) -> bool:
         case relational.NowFrom(threshold=threshold) | relational.NowBefore(threshold=threshold):
             return _null(threshold)
         case relational.Turns():
-            return _null(relational.first_threshold(predicate.turns[0]))
+            return _null(relational.turn_value(predicate))
         case relational.Or(items=items):
             return all(_never(item, present) for item in items)
         case _:

@@ -14,7 +14,10 @@ from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
 from weft.catalog.seen import Seen, query_thing
+from weft.catalog.sources import SourceRecord
 from weft.catalog.subscriptions import Subscription
+from weft.catalog.tables import TableKind
+from weft.catalog.views import ViewRecord
 from weft.errors import NotFound
 from weft.printable import Brief
 from weft.rights.principal import Right
@@ -121,6 +124,35 @@ class Browsing(WeftMethods):
     def table(self, name: str) -> TableRecord:
         """Return the table with this name, without regard to case.  Raise NotFound."""
         return self.opened.catalog.tables.named(name)
+
+    @requires(Right.READ)
+    def table_page(
+        self, *, text: str | None = None, kind: TableKind | None = None, after: str | None = None, limit: int = 50
+    ) -> tuple[TableRecord, ...]:
+        """Return at most ``limit`` tables and views in the order of their names, which come after ``after``.
+
+        Their names contain ``text`` in any case.  ``kind`` is ``"view"``, or ``"tracked"`` for tracked tables that are
+        no views.
+        """
+        return self.opened.seen().table_page(text, kind, after, limit)
+
+    @requires(Right.READ)
+    def view_page(self, *, after: str | None = None, limit: int = 50) -> tuple[tuple[ViewRecord, TableRecord], ...]:
+        """Return at most ``limit`` views with their tables, in the order of their names, which come after ``after``."""
+        seen = self.opened.seen()
+        tables = seen.table_page(None, "view", after, limit)
+        views = seen.catalog.views.of_tables([each.table_id for each in tables])
+        return tuple((views[each.table_id], each) for each in tables)
+
+    @requires(Right.ADMIN, logged=False)
+    def source_page(self, *, after: str | None = None, limit: int = 50) -> tuple[SourceRecord, ...]:
+        """Return at most ``limit`` sources in the order of their names, which come after ``after``."""
+        return self.opened.catalog.sources.page(after, limit)
+
+    @requires(Right.ADMIN, logged=False)
+    def sources_of(self, table_ids: Collection[int]) -> Mapping[int, SourceRecord]:
+        """Return the sources of the tables with these IDs, by ID.  Tables without a source are left out."""
+        return self.opened.catalog.sources.of_tables(table_ids)
 
     @requires(Right.LOAD, table="table", logged=False)
     def quarantine_page(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
+from weakref import WeakKeyDictionary
 
 from weft.api.acting import no_record
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.catalog import Catalog
 from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
@@ -24,6 +26,7 @@ from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.storage.ledger import ResultRow
+    from weft.storage.recent_answers import RecentAnswers
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +86,11 @@ class Browsing(WeftMethods):
         with ExitStack() as reported:
             for each in readable:
                 reported.enter_context(catalog.queries.purge_reported(each.query_id))
-            return read_latest(catalog.data, readable, limit, catalog.ticks.with_answers)
+            return _recent(catalog).of(
+                readable,
+                limit,
+                lambda some: read_latest(catalog.data, some, limit, catalog.ticks.with_answers),
+            )
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
@@ -238,6 +245,16 @@ class Browsing(WeftMethods):
         """Return the leases that a process holds, to write or to deliver."""
         held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))
         return tuple(each for each in held if each is not None)
+
+
+_kept: Final[WeakKeyDictionary[Catalog, RecentAnswers]] = WeakKeyDictionary()
+"""The latest answers in memory, for each open catalog."""
+
+
+def _recent(catalog: Catalog) -> RecentAnswers:
+    from weft.storage.recent_answers import RecentAnswers
+
+    return _kept.setdefault(catalog, RecentAnswers())
 
 
 def _without_errors_of_others(seen: Seen, listed: ListedQuery) -> ListedQuery:

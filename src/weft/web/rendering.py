@@ -103,7 +103,8 @@ def at(instant: int | None, none: str = "–") -> Markup:
     """
     if instant is None:
         return escape(none)
-    shown = Markup('<time datetime="{}">{}</time>').format(format_rfc3339(instant), format_instant(instant))
+    # Neither format has a character to escape.
+    shown = Markup(f'<time datetime="{format_rfc3339(instant)}">{format_instant(instant)}</time>')
     own = _own_time(instant)
     return shown if own is None else shown + Markup(' <span class="own">({})</span>').format(own)
 

@@ -103,7 +103,7 @@ def test_an_error_is_a_page_also_if_the_clock_fails(
         raise ZeroDivisionError
 
     monkeypatch.setattr(Weft, "clock", property(fails))
-    monkeypatch.setattr(Weft, "tables", defect)
+    monkeypatch.setattr(Weft, "table_page", defect)
     assert browser.get("/tables/none").status_code == 404
     assert browser.get("/tables").status_code == 500
     assert "(no time) GET /tables" in (filled.home / "logs" / "weft.log").read_text()

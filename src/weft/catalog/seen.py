@@ -165,7 +165,10 @@ class Seen:
         """Return the live query with this ID.  Raise NotFound if the principal may not see it, too."""
         found = next(iter(self.catalog.queries.by_ids([query_id])), None)
         if found is None or found.state == "removed" or not (self.rights.reaches_all(Right.READ) or self._shows(found)):
-            raise NotFound(f"there is no query #{query_id}")
+            raise NotFound(
+                f"there is no query #{query_id}",
+                hint="It was removed, or you may not read it: ask its owner to share it with you.",
+            )
         return self.as_shown(found)
 
     @property

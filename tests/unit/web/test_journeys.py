@@ -314,7 +314,7 @@ def test_a_reader_fills_in_a_form(site: Served) -> None:
     author.get_by_label("User or group").fill("ron")
     button(author, "Share")
     notice(author, "ron may fill in above")
-    reader.get_by_role("link", name="Forms").first.click()
+    reader.get_by_role("link", name="Saved queries").first.click()
     reader.get_by_role("link", name="above").click()
     reader.get_by_label("least", exact=True).fill("many")
     reader.get_by_label("Name", exact=True).fill("mine")

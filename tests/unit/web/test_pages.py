@@ -24,7 +24,7 @@ STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_of_an_empty_home_says_what_to_do(browser: TestClient, path: str) -> None:
+def test_a_list_of_an_empty_home_names_the_next_step(browser: TestClient, path: str) -> None:
     shown = browser.get(path)
     assert shown.status_code == 200
     assert 'class="empty"' in shown.text
@@ -85,7 +85,7 @@ def test_an_unknown_name_is_not_found(reader: TestClient, path: str) -> None:
     assert reader.get(path).status_code == 404
 
 
-def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, filled: Weft) -> None:
+def test_the_inbox_shows_answers_as_new_until_they_are_read(browser: TestClient, filled: Weft) -> None:
     shown = browser.get("/").text
     assert_safe(shown)
     assert "7 new" in shown

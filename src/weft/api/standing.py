@@ -300,14 +300,14 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
     query = seen.query(name)
     owns = seen.may(Right.OWN, query_thing(query))
     plan = catalog.queries.plan(query.plan_id)
-    tables = catalog.tables.page(ids=[key for key in tables_of(plan.body) if seen.has_table(key)])
+    tables = catalog.tables.names([key for key in tables_of(plan.body) if seen.has_table(key)])
     return Shown(
         query,
         plan,
         catalog.queries.count(query.plan_id) if seen.rights.reaches_all(Right.READ) else 1,
         catalog.subscriptions.all(query.query_id) if owns else (),
         catalog.ticks.of_query(query.query_id, ticks),
-        tuple(table.name for table in tables),
+        tables,
         tuple(lower.name for lower in seen.among(catalog.queries.by_ids(query.reads))),
         tuple(reader.name for reader in seen.among(catalog.queries.readers(query.query_id))),
         _stored(home, query),

@@ -80,8 +80,7 @@ class Tables:
         Their names contain ``text`` in any case, and come after ``after``.  Their IDs are among ``ids`` (None: all).
         """
         tables, views = ddl.tables.c, ddl.views.c
-        hidden = select(views.table_id).where(views.mode == "auxiliary")
-        conditions: list[ColumnElement[bool]] = [tables.table_id.not_in(hidden)]
+        conditions: list[ColumnElement[bool]] = [_is_known()]
         if kind is not None:
             is_view = tables.table_id.in_(select(views.table_id))
             conditions += [is_view] if kind == "view" else [tables.tracked == 1, ~is_view]
@@ -90,6 +89,12 @@ class Tables:
         wanted = select(ddl.tables).where(*conditions)
         with self._database.reading() as connection:
             return _read(connection, by_name(wanted, tables.folded, text=text, after=after, limit=limit))
+
+    def names(self, ids: Collection[int]) -> tuple[str, ...]:
+        """Return the names of those tables and views with these IDs that users can name, ordered by name."""
+        tables = ddl.tables.c
+        wanted = select(tables.name).where(is_one_of(tables.table_id, ids), _is_known())
+        return tuple(row.name for row in self._database.rows(by_name(wanted, tables.folded)))
 
     def find(self, name: str) -> TableRecord | None:
         """Return the table with this case-insensitive name, or None."""
@@ -150,6 +155,11 @@ class Tables:
             for path, version, rows in versions:
                 connection.execute(update(tables).where(tables.c.path == path).values(version=version))
                 record_version(connection, path, version, rows)
+
+
+def _is_known() -> ColumnElement[bool]:
+    auxiliary = select(ddl.views.c.table_id).where(ddl.views.c.mode == "auxiliary")
+    return ddl.tables.c.table_id.not_in(auxiliary)
 
 
 def create_table(

@@ -22,6 +22,8 @@ def visible(text: str, allowed: str = "") -> str:
     >>> visible("a\n\x1b[31m", allowed="\n")
     'a\n\\x1b[31m'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -93,18 +93,13 @@ class Asking(Viewing):
 
         with in_dialect(sql, dialect, self.opened.schemas) as text:
             compiled = standing_plan(text, self.opened.schemas(text), from_now=begins is not None)
+            _require_period(begins, self.opened.now() if given is None else given)
             with cancellable(self.opened.session) as session:
                 return self._backtested(session, compiled, begins, self.current_views(text, given), limit)
 
     def _backtested(
         self, session: Callable[[], SparkSession], compiled: Plan, begins: int | None, ends: int, limit: int | None
     ) -> Backtest:
-        if begins is not None and begins >= ends:
-            span = f"from {format_instant(begins)} to {format_instant(ends)}"
-            raise Refused(
-                f"the window {span} is empty",
-                hint="Choose --from before --to. The window contains the instant --from, but not the instant --to.",
-            )
         from weft.api.explaining import extents
         from weft.execution.backtest import BacktestWindow, backtest
         from weft.planning.how_many import why_no_answer
@@ -192,3 +187,11 @@ class Asking(Viewing):
         from weft.execution.ticks.forecast import forecast
 
         return forecast(self.opened.catalog, name, self.opened.clock())
+
+
+def _require_period(begins: int | None, ends: int) -> None:
+    if begins is not None and begins >= ends:
+        raise Refused(
+            f"the window from {format_instant(begins)} to {format_instant(ends)} is empty",
+            hint="Choose --from before --to. The window contains the instant --from, but not the instant --to.",
+        )

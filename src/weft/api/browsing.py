@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
+from weakref import WeakKeyDictionary
 
 from weft.api.acting import no_record
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
+from weft.catalog.catalog import Catalog
 from weft.catalog.outbox import ListedMessage, OutboxEntry
 from weft.catalog.query_list import ListedQuery, QueryFilter
 from weft.catalog.records import Lease, LeaseName, QuarantineRecord, QueryRecord, TableRecord, TickRecord
 from weft.catalog.seen import Seen, query_thing
+from weft.catalog.sources import SourceRecord
 from weft.catalog.subscriptions import Subscription
+from weft.catalog.tables import TableKind
+from weft.catalog.views import ViewRecord
 from weft.errors import NotFound
 from weft.printable import Brief
 from weft.rights.principal import Right
 
 if TYPE_CHECKING:
     from weft.storage.ledger import ResultRow
+    from weft.storage.recent_answers import RecentAnswers
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +86,11 @@ class Browsing(WeftMethods):
         with ExitStack() as reported:
             for each in readable:
                 reported.enter_context(catalog.queries.purge_reported(each.query_id))
-            return read_latest(catalog.data, readable, limit, catalog.ticks.with_answers)
+            return _recent(catalog).of(
+                readable,
+                limit,
+                lambda some: read_latest(catalog.data, some, limit, catalog.ticks.with_answers),
+            )
 
     @requires(Right.READ)
     def news_since(self, tick_id: int, query_ids: Collection[int]) -> Mapping[int, int]:
@@ -121,6 +131,35 @@ class Browsing(WeftMethods):
     def table(self, name: str) -> TableRecord:
         """Return the table with this name, without regard to case.  Raise NotFound."""
         return self.opened.catalog.tables.named(name)
+
+    @requires(Right.READ)
+    def table_page(
+        self, *, text: str | None = None, kind: TableKind | None = None, after: str | None = None, limit: int = 50
+    ) -> tuple[TableRecord, ...]:
+        """Return at most ``limit`` tables and views in the order of their names, which come after ``after``.
+
+        Their names contain ``text`` in any case.  ``kind`` is ``"view"``, or ``"tracked"`` for tracked tables that are
+        no views.
+        """
+        return self.opened.seen().table_page(text, kind, after, limit)
+
+    @requires(Right.READ)
+    def view_page(self, *, after: str | None = None, limit: int = 50) -> tuple[tuple[ViewRecord, TableRecord], ...]:
+        """Return at most ``limit`` views with their tables, in the order of their names, which come after ``after``."""
+        seen = self.opened.seen()
+        tables = seen.table_page(None, "view", after, limit)
+        views = seen.catalog.views.of_tables([each.table_id for each in tables])
+        return tuple((views[each.table_id], each) for each in tables)
+
+    @requires(Right.ADMIN, logged=False)
+    def source_page(self, *, after: str | None = None, limit: int = 50) -> tuple[SourceRecord, ...]:
+        """Return at most ``limit`` sources in the order of their names, which come after ``after``."""
+        return self.opened.catalog.sources.page(after, limit)
+
+    @requires(Right.ADMIN, logged=False)
+    def sources_of(self, table_ids: Collection[int]) -> Mapping[int, SourceRecord]:
+        """Return the sources of the tables with these IDs, by ID.  Tables without a source are left out."""
+        return self.opened.catalog.sources.of_tables(table_ids)
 
     @requires(Right.LOAD, table="table", logged=False)
     def quarantine_page(
@@ -206,6 +245,16 @@ class Browsing(WeftMethods):
         """Return the leases that a process holds, to write or to deliver."""
         held = (self.opened.catalog.lease(name) for name in get_args(LeaseName))
         return tuple(each for each in held if each is not None)
+
+
+_kept: Final[WeakKeyDictionary[Catalog, RecentAnswers]] = WeakKeyDictionary()
+"""The latest answers in memory, for each open catalog."""
+
+
+def _recent(catalog: Catalog) -> RecentAnswers:
+    from weft.storage.recent_answers import RecentAnswers
+
+    return _kept.setdefault(catalog, RecentAnswers())
 
 
 def _without_errors_of_others(seen: Seen, listed: ListedQuery) -> ListedQuery:

@@ -14,7 +14,6 @@ from weft.api.arguments import own_user, texts
 from weft.api.requirements import requires
 from weft.api.standing import Keep, NewQuery
 from weft.api.weft_methods import WeftMethods
-from weft.catalog.naming import folded
 from weft.catalog.records import FromMode, QueryRecord
 from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.seen import not_allowed
@@ -96,15 +95,25 @@ class Saving(WeftMethods):
         given = tuple(form_parameter(each) if isinstance(each, str) else each for each in parameters)
         known = ordered_parameters(sql, given, description)
         require_compiles(sql, known, home.schemas)
-        there = replace and any(folded(each.name) == folded(name) for each in home.catalog.saved.all())
+        there = replace and home.catalog.saved.find(name) is not None
         owner = home.seen().saved(name, Right.OWN).owner if there else usual_owner(home)
         words, at = description.strip(), home.clock()
         return home.catalog.saved.save(name, sql.strip(), known, owner, words, at, replace=replace)
 
     @requires(Right.READ)
-    def saved_queries(self) -> tuple[SavedQuery, ...]:
-        """Return the saved queries that may be filled in, ordered by name."""
-        return self.opened.seen().saved_queries()
+    def saved_queries(
+        self, *, text: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> tuple[SavedQuery, ...]:
+        """Return at most ``limit`` saved queries that may be filled in, ordered by name.
+
+        Their names come after ``after``.  Their names or descriptions contain ``text`` in any case.
+        """
+        return self.opened.seen().saved_queries(text=text, after=after, limit=limit)
+
+    @requires(Right.READ)
+    def saved_by_id(self, saved_id: int) -> SavedQuery:
+        """Return the saved query with this ID.  Raise NotFound."""
+        return self.opened.seen().saved_by_id(saved_id)
 
     @requires(Right.READ, saved="name")
     def saved_query(self, name: str) -> SavedQuery:

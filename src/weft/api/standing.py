@@ -22,7 +22,7 @@ from weft.errors import Conflict, QueryFault, Refused, SynopsisError, WeftError
 from weft.execution.home import OpenHome
 from weft.faults import query_faults
 from weft.instants import parse_interval
-from weft.planning.stored_synopsis import Language, asks_history, is_synopsis
+from weft.planning.stored_synopsis import Language, asks_history, is_synopsis, tables_of
 from weft.printable import Brief
 from weft.rights.principal import Right
 
@@ -43,10 +43,11 @@ _AT_ONCE: Final = 1_000
 class Shown(Brief):
     """A query with its plan, its subscriptions and its last ticks.
 
-    ``sharing`` is the number of queries with the same plan.  ``reads`` names the queries whose results this query
-    reads.  ``read_by`` names the queries that read the results of this query.  Queries that the principal may not see
-    are left out, and so are the subscriptions of somebody else's query.  ``stored`` contains pairs (relation of
-    the synopsis, number of rows).  ``replaced`` contains the earlier texts, the oldest first.
+    ``sharing`` is the number of queries with the same plan.  ``tables`` names the tables and views that the query
+    reads, and ``reads`` the queries whose results it reads.  ``read_by`` names the queries that read the results of
+    this query.  Objects that the principal may not see are left out, and so are the subscriptions of somebody else's
+    query.  ``stored`` contains pairs (relation of the synopsis, number of rows).  ``replaced`` contains the earlier
+    texts, the oldest first.
     """
 
     query: QueryRecord
@@ -54,6 +55,7 @@ class Shown(Brief):
     sharing: int
     subscriptions: tuple[Subscription, ...]
     ticks: tuple[TickQuery, ...]
+    tables: tuple[str, ...]
     reads: tuple[str, ...]
     read_by: tuple[str, ...]
     stored: tuple[tuple[RelationSummary, int], ...] = ()
@@ -297,12 +299,15 @@ def show(home: OpenHome, name: str, ticks: int) -> Shown:
     catalog, seen = home.catalog, home.seen()
     query = seen.query(name)
     owns = seen.may(Right.OWN, query_thing(query))
+    plan = catalog.queries.plan(query.plan_id)
+    tables = catalog.tables.names([key for key in tables_of(plan.body) if seen.has_table(key)])
     return Shown(
         query,
-        catalog.queries.plan(query.plan_id),
+        plan,
         catalog.queries.count(query.plan_id) if seen.rights.reaches_all(Right.READ) else 1,
         catalog.subscriptions.all(query.query_id) if owns else (),
         catalog.ticks.of_query(query.query_id, ticks),
+        tables,
         tuple(lower.name for lower in seen.among(catalog.queries.by_ids(query.reads))),
         tuple(reader.name for reader in seen.among(catalog.queries.readers(query.query_id))),
         _stored(home, query),

@@ -23,7 +23,7 @@ def discarded_tables(catalog: CatalogParts) -> dict[int, str]:
 
     The name is empty if rows were discarded, but no live query discards rows of the table.
     """
-    names = dict.fromkeys(_partial(catalog), "")
+    names = dict.fromkeys(catalog.tables.with_discarded_rows(), "")
     for query, plan in catalog.queries.of_synopses():
         if discards(plan.body):
             names |= dict.fromkeys(tables_of(plan.body), query.name)
@@ -79,16 +79,10 @@ def require_whole_history(catalog: CatalogParts, plan: SynopsisPlan) -> None:
     """Raise Refused if a new query with this plan would need rows that Weft has discarded or will discard."""
     if plan.history:
         refuse_discarded(discarded_tables(catalog), plan.tables)
-    gone = _partial(catalog)
+    gone = catalog.tables.with_discarded_rows()
     for table in plan.tables:
         if table.id in gone:
             raise Refused(
                 f"rows of {table.name} were discarded (--discard-history), so a new synopsis would lack them",
                 hint="Load the rows into another table.",
             )
-
-
-def _partial(catalog: CatalogParts) -> set[int]:
-    """Return the IDs of the tables that have fewer rows than were ever stored."""
-    there = {each.path: each.rows for each in catalog.tables.versions()}
-    return {t.table_id for t in catalog.tables.all() if not t.tracked and there.get(t.path, t.rows) < t.rows}

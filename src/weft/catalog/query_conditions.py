@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, case, not_, or_, select
+from sqlalchemy import ColumnElement, and_, case, not_, or_, select
 
 from weft.catalog import ddl
+from weft.catalog.name_order import is_one_of
 from weft.catalog.records import Choice, QueryState
 
 Item = TypeVar("Item")
@@ -50,8 +51,7 @@ def seen_parts(owner: str | None, others: Collection[int]) -> tuple[ColumnElemen
     own = ddl.queries.c.user == owner
     if not others:
         return (own,)
-    listed: BindParameter[Any] = bindparam("others", sorted(others), expanding=True, literal_execute=True)  # any number
-    return own, and_(ddl.queries.c.query_id.in_(listed), not_(own))
+    return own, and_(is_one_of(ddl.queries.c.query_id, others), not_(own))
 
 
 def is_readable() -> ColumnElement[bool]:

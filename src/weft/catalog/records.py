@@ -81,8 +81,8 @@ class TableRecord(Brief):
 
     For a tracked table, ``log`` is the schema of the history log, which has one row per change (``storage.periods``).
     For a tracked table, ``rows`` is the number of log rows, and ``keys`` are the key columns of the source.
-    ``auxiliary`` is true for an auxiliary view, which only other views read.  ``attached`` is true for a table whose
-    rows are in the files of another program's Delta table.
+    ``auxiliary`` is true for an auxiliary view, which only other views read.  ``is_view`` is true for any other view.
+    ``attached`` is true for a table whose rows are in the files of another program's Delta table.
     """
 
     schema: TableSchema
@@ -95,6 +95,7 @@ class TableRecord(Brief):
     last_ts: int | None
     log: TableSchema | None = None
     auxiliary: bool = False
+    is_view: bool = False
     attached: bool = False
 
     @property

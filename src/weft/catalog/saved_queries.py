@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, or_, select, update
 
 from weft.algebra.form_parameter import FormParameter
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
+from weft.catalog.name_order import by_name, is_one_of
 from weft.catalog.naming import folded, not_found, query_name
 from weft.catalog.users import rights_changed
 from weft.errors import Conflict
@@ -41,10 +42,37 @@ class SavedQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def all(self) -> tuple[SavedQuery, ...]:
-        """Return the saved queries, ordered by name."""
-        rows = self._database.rows(select(ddl.saved_queries).order_by(ddl.saved_queries.c.folded))
-        return tuple(map(_record, rows))
+    def all(
+        self,
+        *,
+        text: str | None = None,
+        seen_by: tuple[str | None, Collection[int]] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[SavedQuery, ...]:
+        """Return at most ``limit`` saved queries, ordered by name, whose names come after ``after``.
+
+        Their names or descriptions contain ``text`` in any case.  With ``seen_by``, return only those of this owner and
+        those with these IDs.
+        """
+        saved, wanted = ddl.saved_queries.c, select(ddl.saved_queries)
+        if seen_by is not None:
+            owner, others = seen_by
+            wanted = wanted.where(or_(saved.owner == owner, is_one_of(saved.saved_id, others)))
+        wanted = by_name(wanted, saved.folded, text=text, also_in=(saved.description,), after=after, limit=limit)
+        return tuple(map(_record, self._database.rows(wanted)))
+
+    def find(self, name: str) -> SavedQuery | None:
+        """Return the saved query with this case-insensitive name, or None."""
+        return self._one(ddl.saved_queries.c.folded == folded(name))
+
+    def by_id(self, saved_id: int) -> SavedQuery | None:
+        """Return the saved query with this ID, or None."""
+        return self._one(ddl.saved_queries.c.saved_id == saved_id)
+
+    def _one(self, condition: ColumnElement[bool]) -> SavedQuery | None:
+        row = self._database.first(select(ddl.saved_queries).where(condition))
+        return None if row is None else _record(row)
 
     def save(
         self,

@@ -11,9 +11,10 @@ from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.definitions import schemas
 from weft.catalog.loads import LoadSummary, no_load
-from weft.catalog.naming import folded, not_found
+from weft.catalog.naming import not_found
 from weft.catalog.records import QueryRecord, TableRecord
 from weft.catalog.saved_queries import SavedQuery
+from weft.catalog.tables import TableKind
 from weft.catalog.views import ViewRecord
 from weft.errors import NotAllowed, NotFound, WeftError
 from weft.rights.policy import Rights, Thing
@@ -106,17 +107,27 @@ class Seen:
 
     def saved(self, name: str, right: Right = Right.READ) -> SavedQuery:
         """Return the saved query with this name.  Raise the same errors as ``query``."""
-        known = self.saved_queries()
-        found = next((each for each in known if folded(each.name) == folded(name)), None)
-        if found is None:
-            raise not_found("saved query", name, (each.name for each in known))
+        found = self.catalog.saved.find(name)
+        if found is None or not self.may(Right.READ, saved_thing(found)):
+            raise not_found("saved query", name, (each.name for each in self.saved_queries()))
         if not self.may(right, saved_thing(found)):
             raise not_allowed(self.rights, right, found.name)
         return found
 
-    def saved_queries(self) -> tuple[SavedQuery, ...]:
-        """Return the saved queries that the principal may fill in, ordered by name."""
-        return tuple(each for each in self.catalog.saved.all() if self.may(Right.READ, saved_thing(each)))
+    def saved_by_id(self, saved_id: int) -> SavedQuery:
+        """Return the saved query with this ID.  Raise NotFound if the principal may not fill it in, too."""
+        found = self.catalog.saved.by_id(saved_id)
+        if found is None or not self.may(Right.READ, saved_thing(found)):
+            raise NotFound(f"there is no saved query #{saved_id}", hint="See the list of saved queries.")
+        return found
+
+    def saved_queries(
+        self, *, text: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> tuple[SavedQuery, ...]:
+        """Return the saved queries that the principal may fill in: see ``SavedQueries.all``."""
+        every = self.rights.reaches_all(Right.READ)
+        seen_by = None if every else (self._own_name, self.rights.ids(Right.READ, "saved"))
+        return self.catalog.saved.all(text=text, seen_by=seen_by, after=after, limit=limit)
 
     def has_table(self, table_id: int, right: Right | None = None) -> bool:
         """Return whether the principal has the right to a table, or by default any right to it."""
@@ -136,6 +147,16 @@ class Seen:
         """Return the tables and views to which the principal has a right, in the order of creation."""
         return tuple(each for each in self.catalog.tables.known() if self.has_table(each.table_id))
 
+    def table_page(
+        self, text: str | None, kind: TableKind | None, after: str | None, limit: int
+    ) -> tuple[TableRecord, ...]:
+        """Return those of ``tables`` that ``Tables.page`` chooses.  A view must be readable."""
+        rights = (Right.READ,) if kind == "view" else (Right.READ, Right.LOAD)
+        ids = None
+        if not any(map(self.rights.reaches_all, rights)):
+            ids = frozenset[int]().union(*(self.rights.ids(each, "table") for each in rights))
+        return self.catalog.tables.page(text=text, kind=kind, ids=ids, after=after, limit=limit)
+
     def views(self) -> tuple[ViewRecord, ...]:
         """Return the views that the principal may read."""
         return tuple(each for each in self.catalog.views.known() if self.has_table(each.table_id, Right.READ))
@@ -144,7 +165,10 @@ class Seen:
         """Return the live query with this ID.  Raise NotFound if the principal may not see it, too."""
         found = next(iter(self.catalog.queries.by_ids([query_id])), None)
         if found is None or found.state == "removed" or not (self.rights.reaches_all(Right.READ) or self._shows(found)):
-            raise NotFound(f"there is no query #{query_id}")
+            raise NotFound(
+                f"there is no query #{query_id}",
+                hint="It was removed, or you may not read it: ask its owner to share it with you.",
+            )
         return self.as_shown(found)
 
     @property

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, record_of
+from weft.catalog.name_order import by_name, is_one_of
 from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict
 from weft.printable import Brief, counted
@@ -98,13 +99,22 @@ class Sources:
         """Return all sources in the order in which their tables were created."""
         return self._database.read(_read)
 
+    def page(self, after: str | None, limit: int) -> tuple[SourceRecord, ...]:
+        """Return at most ``limit`` sources, ordered by name, whose names come after ``after``."""
+        rows = self._database.rows(by_name(_sources(), ddl.tables.c.folded, after=after, limit=limit))
+        return tuple(map(_record, rows))
+
+    def of_tables(self, table_ids: Collection[int]) -> dict[int, SourceRecord]:
+        """Return the sources of the tables with these IDs, by ID."""
+        rows = self._database.rows(_sources().where(is_one_of(ddl.sources.c.table_id, table_ids)))
+        return {row.table_id: _record(row) for row in rows}
+
     def named(self, name: str) -> SourceRecord:
         """Return the source of the table with this case-insensitive name.  Raise NotFound for an unknown name."""
-        sources = self.all()
-        for source in sources:
-            if folded(source.name) == folded(name):
-                return source
-        raise not_found("source", name, (source.name for source in sources))
+        row = self._database.first(_sources().where(ddl.tables.c.folded == folded(name)))
+        if row is None:
+            raise not_found("source", name, (source.name for source in self.all()))
+        return _record(row)
 
     def remove(self, table_id: int) -> None:
         """Delete the source of a table, but keep the table."""
@@ -167,9 +177,12 @@ class Sources:
 
 
 def _read(connection: Connection) -> tuple[SourceRecord, ...]:
+    return tuple(_record(row) for row in connection.execute(_sources().order_by(ddl.sources.c.table_id)))
+
+
+def _sources() -> Select[Any]:
     joined = ddl.sources.join(ddl.tables, ddl.sources.c.table_id == ddl.tables.c.table_id)
-    wanted = select(ddl.sources, ddl.tables.c.name).select_from(joined).order_by(ddl.sources.c.table_id)
-    return tuple(_record(row) for row in connection.execute(wanted))
+    return select(ddl.sources, ddl.tables.c.name).select_from(joined)
 
 
 def _record(row: Row[Any]) -> SourceRecord:

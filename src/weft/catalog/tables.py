@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants
+from weft.catalog.name_order import by_name, is_one_of
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import ATTACHED, BY, TS, StoredVersion, TableRecord, table_schema
 from weft.errors import Conflict, Refused
 
 _PERIODS = (VALID_FROM, VALID_TO)
+TableKind = Literal["view", "tracked"]
+"""A view, or a tracked table that is no view."""
 
 
 class Tables:
@@ -62,6 +66,36 @@ class Tables:
         """Return the tables and views that users can name, in the order of creation."""
         return tuple(table for table in self.all() if not table.auxiliary)
 
+    def page(
+        self,
+        *,
+        text: str | None = None,
+        kind: TableKind | None = None,
+        ids: Collection[int] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[TableRecord, ...]:
+        """Return at most ``limit`` tables and views that users can name, ordered by name.
+
+        Their names contain ``text`` in any case, and come after ``after``.  Their IDs are among ``ids`` (None: all).
+        """
+        tables, views = ddl.tables.c, ddl.views.c
+        conditions: list[ColumnElement[bool]] = [_is_known()]
+        if kind is not None:
+            is_view = tables.table_id.in_(select(views.table_id))
+            conditions += [is_view] if kind == "view" else [tables.tracked == 1, ~is_view]
+        if ids is not None:
+            conditions.append(is_one_of(tables.table_id, ids))
+        wanted = select(ddl.tables).where(*conditions)
+        with self._database.reading() as connection:
+            return _read(connection, by_name(wanted, tables.folded, text=text, after=after, limit=limit))
+
+    def names(self, ids: Collection[int]) -> tuple[str, ...]:
+        """Return the names of those tables and views with these IDs that users can name, ordered by name."""
+        tables = ddl.tables.c
+        wanted = select(tables.name).where(is_one_of(tables.table_id, ids), _is_known())
+        return tuple(row.name for row in self._database.rows(by_name(wanted, tables.folded)))
+
     def find(self, name: str) -> TableRecord | None:
         """Return the table with this case-insensitive name, or None."""
         return self._database.read(_find, name)
@@ -101,6 +135,13 @@ class Tables:
         rows = self._database.rows(select(ddl.stored_versions).order_by(ddl.stored_versions.c.path))
         return tuple(StoredVersion(row.path, row.version, row.rows) for row in rows)
 
+    def with_discarded_rows(self) -> frozenset[int]:
+        """Return the IDs of the tables that have fewer rows than were ever stored."""
+        tables, stored = ddl.tables.c, ddl.stored_versions.c
+        joined = ddl.tables.join(ddl.stored_versions, stored.path == tables.path)
+        fewer = select(tables.table_id).select_from(joined).where(tables.tracked == 0, stored.rows < tables.rows)
+        return frozenset(row.table_id for row in self._database.rows(fewer))
+
     def forget_versions(self, paths: Iterable[str]) -> None:
         """Delete the recorded versions of Delta tables.  The caller must delete the Delta tables afterwards."""
         with self._database.changing_under_lease() as connection:
@@ -114,6 +155,11 @@ class Tables:
             for path, version, rows in versions:
                 connection.execute(update(tables).where(tables.c.path == path).values(version=version))
                 record_version(connection, path, version, rows)
+
+
+def _is_known() -> ColumnElement[bool]:
+    auxiliary = select(ddl.views.c.table_id).where(ddl.views.c.mode == "auxiliary")
+    return ddl.tables.c.table_id.not_in(auxiliary)
 
 
 def create_table(
@@ -196,25 +242,28 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def _find(connection: Connection, name: str) -> TableRecord | None:
-    wanted = select(ddl.tables.c.table_id).where(ddl.tables.c.folded == folded(name))
-    table_id = connection.execute(wanted).scalar_one_or_none()
-    table = None if table_id is None else read_table(connection, table_id)
-    return None if table is None or table.auxiliary else table
+    found = _read(connection, select(ddl.tables).where(ddl.tables.c.folded == folded(name)))
+    return found[0] if found and not found[0].auxiliary else None
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
     """Return all tables, or only the table with the ID ``table_id``, in the caller's transaction."""
     wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
-    of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
-    if table_id is not None:
-        wanted = wanted.where(ddl.tables.c.table_id == table_id)
-        of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
-    views = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
-    auxiliary = {row.table_id for row in views if row.mode == "auxiliary"}
-    attached = set(connection.scalars(select(ddl.sources.c.table_id).where(ddl.sources.c.kind == ATTACHED)))
-    depends = {row.table_id: bool(row.depends_on_now) for row in views}
+    return _read(connection, wanted if table_id is None else wanted.where(ddl.tables.c.table_id == table_id))
+
+
+def _read(connection: Connection, wanted: Select[Any]) -> tuple[TableRecord, ...]:
+    """Return the tables that ``wanted`` selects, in its order."""
+    key, views = wanted.with_only_columns(ddl.tables.c.table_id), ddl.views.c
+    of_views = select(views.table_id, views.mode, views.depends_on_now).where(views.table_id.in_(key))
+    modes = {row.table_id: row for row in connection.execute(of_views)}
+    sources = ddl.sources.c
+    attached = set(
+        connection.scalars(select(sources.table_id).where(sources.kind == ATTACHED, sources.table_id.in_(key)))
+    )
+    of_columns = select(ddl.columns).where(ddl.columns.c.table_id.in_(key))
     columns: dict[int, list[Column]] = {}
-    for row in connection.execute(of_columns):
+    for row in connection.execute(of_columns.order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
@@ -224,7 +273,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
                 row.name,
                 columns.get(row.table_id, ()),
                 tracked=bool(row.tracked),
-                depends_on_now=depends.get(row.table_id),
+                depends_on_now=bool(modes[row.table_id].depends_on_now) if row.table_id in modes else None,
                 key=tuple(json.loads(row.keys)),
             ),
             log=TableSchema(row.table_id, row.name, tuple(columns[row.table_id])) if row.tracked else None,
@@ -235,7 +284,8 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
             version=row.version,
             first_ts=row.first_ts,
             last_ts=row.last_ts,
-            auxiliary=row.table_id in auxiliary,
+            auxiliary=row.table_id in modes and modes[row.table_id].mode == "auxiliary",
+            is_view=row.table_id in modes and modes[row.table_id].mode != "auxiliary",
             attached=row.table_id in attached,
         )
         for row in connection.execute(wanted)

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.home_record import set_home
+from weft.catalog.name_order import by_name
 from weft.catalog.naming import folded, not_found
 from weft.errors import Conflict, Refused
 from weft.printable import Brief
@@ -162,11 +163,8 @@ class Users:
         Their names contain ``text`` in any case, and come after ``after``.
         """
         users = ddl.users.c
-        wanted = select(ddl.users).where(users.state == "active").order_by(users.folded).limit(limit)
-        if text:
-            wanted = wanted.where(users.folded.contains(folded(text), autoescape=True))
-        if after is not None:
-            wanted = wanted.where(users.folded > folded(after))
+        active = select(ddl.users).where(users.state == "active")
+        wanted = by_name(active, users.folded, text=text, after=after, limit=limit)
         with self._database.reading() as connection:
             rows = connection.execute(wanted).all()
             groups = _groups_of_users(connection, wanted)
@@ -244,9 +242,7 @@ class Users:
 
     def groups(self, *, after: str | None = None, limit: int | None = None) -> tuple[GroupRecord, ...]:
         """Return at most ``limit`` groups, ordered by name, whose names come after ``after``."""
-        wanted = select(ddl.groups).order_by(ddl.groups.c.folded).limit(limit)
-        if after is not None:
-            wanted = wanted.where(ddl.groups.c.folded > folded(after))
+        wanted = by_name(select(ddl.groups), ddl.groups.c.folded, after=after, limit=limit)
         return self._database.read(_groups, wanted)
 
     def add_member(self, group: str, user: str) -> GroupRecord:

@@ -10,16 +10,17 @@ advances to the instant after the refresh.  All later rows therefore have a ``ts
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, delete, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, text, update
 
 from weft.algebra.schema import DataType
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id, record_of
 from weft.catalog.home_record import effective_watermark, read_home, set_home
+from weft.catalog.name_order import is_one_of
 from weft.catalog.naming import folded, not_found, table_name
 from weft.catalog.records import Reservation
 from weft.catalog.reservations import advance_watermark
@@ -129,7 +130,14 @@ class Views:
 
     def find(self, name: str) -> ViewRecord | None:
         """Return the view with this case-insensitive name, or None."""
-        return next((view for view in self.known() if folded(view.name) == folded(name)), None)
+        with self._database.reading() as connection:
+            row = connection.execute(_views().where(ddl.tables.c.folded == folded(name))).first()
+        return None if row is None or row.mode == "auxiliary" else _record(row)
+
+    def of_tables(self, table_ids: Collection[int]) -> dict[int, ViewRecord]:
+        """Return the views among the tables with these IDs, by ID."""
+        rows = self._database.rows(_views().where(is_one_of(ddl.views.c.table_id, table_ids)))
+        return {row.table_id: _record(row) for row in rows}
 
     def begin(self, t: int) -> None:
         """Advance the watermark to the instant after ``t``.  Only a refresh at ``t`` can then add rows at ``t``.
@@ -276,9 +284,12 @@ def queries_defined_over(connection: Connection, table_id: int) -> list[str]:
 
 
 def _read(connection: Connection) -> tuple[ViewRecord, ...]:
+    return tuple(_record(row) for row in connection.execute(_views().order_by(ddl.views.c.table_id)))
+
+
+def _views() -> Select[Any]:
     joined = ddl.views.join(ddl.tables, ddl.views.c.table_id == ddl.tables.c.table_id)
-    wanted = select(ddl.views, ddl.tables.c.name).select_from(joined).order_by(ddl.views.c.table_id)
-    return tuple(_record(row) for row in connection.execute(wanted))
+    return select(ddl.views, ddl.tables.c.name).select_from(joined)
 
 
 def _record(row: Row[Any]) -> ViewRecord:

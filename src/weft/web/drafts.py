@@ -147,11 +147,15 @@ def first_answers(visit: Visit) -> str:
 
 
 def unsuitable(draft: Draft) -> dict[str, str]:
-    """Map the parameters whose values are not of their types to the reasons."""
+    """Map the parameters without a value of their types to the reasons."""
     troubles = {}
     for each in draft.parameters:
+        given = (draft.values or {}).get(each.name, each.default)
+        if given is None:
+            troubles[each.name] = "Write a value."
+            continue
         try:
-            constant(each, (draft.values or {}).get(each.name, each.default or ""))
+            constant(each, given)
         except WeftError as error:
             troubles[each.name] = error.message
     return troubles

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from weft.web.visits import Visit
 
 T = TypeVar("T")
-
-
-class Named(Protocol):
-    """An object with a name."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-
-Item = TypeVar("Item", bound=Named)
-
-
-def after_name(items: Iterable[Item], after: str | None, limit: int) -> list[Item]:
-    """Return at most ``limit`` items whose names come after ``after``, in the order of their names."""
-    ordered = sorted(items, key=lambda each: each.name.casefold())
-    return [each for each in ordered if after is None or each.name.casefold() > after.casefold()][:limit]
-
-
-def by_name(
-    visit: Visit, items: Iterable[Item], limit: int, parameter: str = "after"
-) -> tuple[Sequence[Item], str | None]:
-    """Return a page of ``items`` in the order of their names, and the address of the next one: see ``page_of``."""
-    found = after_name(items, visit.asked(parameter) or None, limit + 1)
-    return page_of(visit, found, limit, lambda last: last.name, parameter)
 
 
 def page_of(

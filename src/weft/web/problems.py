@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from starlette.responses import JSONResponse
@@ -39,16 +39,24 @@ def status_of(error: WeftError) -> int:
     return next((status for kind, status, _ in _KINDS if isinstance(error, kind)), 500)
 
 
-def problem_of(error: WeftError) -> dict[str, Any]:
-    """Return the problem document of an error: its message, place, excerpt, hint and reasons."""
+def problem_of(error: WeftError, named: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return the problem document of an error: its message, place, excerpt, hint and reasons.
+
+    ``named`` changes the words of messages and hints, which name commands and options of the command line.
+    """
     title = next((title for kind, _, title in _KINDS if isinstance(error, kind)), "failed")
-    document = problem(status_of(error), title, error.message)
-    reasons = [_parts(each) for each in error.reasons]
-    return {**document, **_parts(error), **({"reasons": reasons} if reasons else {})}
+    document = problem(status_of(error), title, named(error.message))
+    reasons = [_parts(each, named) for each in error.reasons]
+    return {**document, **_parts(error, named), **({"reasons": reasons} if reasons else {})}
 
 
-def _parts(error: WeftError) -> dict[str, str]:
-    parts = {"detail": error.message, "where": error.where, "excerpt": error.excerpt, "hint": error.hint}
+def _parts(error: WeftError, named: Callable[[str], str]) -> dict[str, str]:
+    parts = {
+        "detail": named(error.message),
+        "where": error.where,
+        "excerpt": error.excerpt,
+        "hint": error.hint and named(error.hint),
+    }
     return {name: text for name, text in parts.items() if text}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -81,9 +82,11 @@ def environment() -> Environment:
         "moment": moment,
         "lines": lines,
         "number": number,
+        "sentence": sentence,
         "size": size,
         "zip": zip,
     }
+    made.tests |= {"match": lambda text, pattern: re.match(pattern, text) is not None}
     made.globals |= {"static": static}
     return made
 
@@ -103,7 +106,8 @@ def at(instant: int | None, none: str = "–") -> Markup:
     """
     if instant is None:
         return escape(none)
-    shown = Markup('<time datetime="{}">{}</time>').format(format_rfc3339(instant), format_instant(instant))
+    # Neither format has a character to escape.
+    shown = Markup(f'<time datetime="{format_rfc3339(instant)}">{format_instant(instant)}</time>')
     own = _own_time(instant)
     return shown if own is None else shown + Markup(' <span class="own">({})</span>').format(own)
 
@@ -146,6 +150,15 @@ def line(text: object, longest: int = _CELL) -> str:
 def lines(text: object) -> str:
     """Format a text from data, with its lines."""
     return visible(str(text), allowed="\n\t")
+
+
+def sentence(text: str) -> str:
+    """Begin a text with a capital letter, and end it with a full stop.
+
+    >>> sentence("a row may return")
+    'A row may return.'
+    """
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", ":", "?", "!")) else ".")
 
 
 def number(value: int | None, none: str = "–") -> str:

@@ -102,7 +102,7 @@ class Visit:
         if self.principal is None:
             return ()
         last = _FOR_ADMINS if self.is_admin else _FOR_AUTHORS if self.is_author else ()
-        ask = ("/ask", "Ask") if self.is_author else ("/saved", "Forms")
+        ask = ("/ask", "Ask") if self.is_author else ("/saved", "Saved queries")
         return (*_AREAS[:2], ask, *_AREAS[2:], *last)
 
     @property
@@ -303,7 +303,7 @@ def error_page(visit: Visit, error: WeftError) -> Response:
 async def http_error(request: Request, error: Exception) -> Response:
     """Return the page for an address that does not exist, or for a method that it does not have."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "there is no such page", 405: "this address does not take this request"}
+    words = {404: "There is no such page", 405: "This address does not take this request"}
     text = words.get(status) or (error.detail if isinstance(error, HTTPException) else "the page failed")
     site: Site = request.app.state.site
 

@@ -112,6 +112,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "retry_quarantine": (LOAD, ([7],)),
     "run": (ADMIN, ()),
     "save_query": (INSTALL, ("s", "SELECT id FROM {table} WHERE id = {{x}}", ["x:int"])),
+    "saved_by_id": (READ, (1,)),
     "saved_queries": (READ, ()),
     "saved_query": (READ, ("{saved}",)),
     "schemas": (READ, ()),
@@ -121,7 +122,10 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "show": (READ, ("{query}",)),
     "show_view": (READ, ("{view}",)),
     "source": (ADMIN, ("s",)),
+    "source_page": (ADMIN, ()),
     "sources": (ADMIN, ()),
+    "sources_of": (ADMIN, ([],)),
+    "table_page": (READ, ()),
     "subscribe": (OWN, ("{query}", "email:x@example.com")),
     "synopsis_sizes": (READ, ("{query}",)),
     "table": (READ, ("{table}",)),
@@ -134,6 +138,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "undo_load": (LOAD, ("{load}",)),
     "unmute": (OWN, ("{query}",)),
     "unsubscribe": (OWN, ("{query}", "email:x@example.com")),
+    "view_page": (READ, ()),
     "views": (READ, ()),
     "warnings_of_view": (READ, ("{view}",)),
     "why": (READ, ("{query}", 1)),
@@ -361,6 +366,38 @@ def test_an_administrator_sees_and_does_everything(home: Weft) -> None:
     root.pause("over_secret")
     root.accounts.change_user("bo", role="author")
     assert root.install("mine", "SELECT id FROM secret").user == "root"
+
+
+def listed(seen: Weft) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return the names of the tables, of the views by two lists, and of the saved queries on the pages of somebody."""
+    return (
+        [each.name for each in seen.table_page()],
+        [each.name for each in seen.table_page(kind="view")],
+        [view.name for view, _ in seen.view_page()],
+        [each.name for each in seen.saved_queries(limit=5)],
+    )
+
+
+def test_pages_have_only_visible_objects(home: Weft) -> None:
+    """A page compares IDs in SQL, where ``tables``, ``views`` and ``saved_query`` ask for the right to each object."""
+    bo, anna, root = (acting(home, name) for name in ("bo", "anna", "root"))
+    view = ["view_secret"]
+    assert listed(root) == (["open", "secret", "staff", *view], view, view, ["saved_secret"])
+    assert listed(bo) == listed(anna) == ([], [], [], [])
+    home.accounts.grant("bo", "load", "open")
+    home.accounts.grant("anna", "read", "view_secret")
+    home.accounts.grant("anna", "read", "saved.saved_secret")
+    assert listed(bo) == (["open"], [], [], [])
+    assert listed(anna) == (view, view, view, ["saved_secret"])
+    assert anna.saved_by_id(1) == root.saved_query("saved_secret")
+    for seen in (bo, anna, root):
+        assert listed(seen)[0] == sorted(each.name for each in seen.tables())
+        assert listed(seen)[2] == sorted(each.name for each in seen.views())
+    with pytest.raises(NotFound):
+        bo.saved_by_id(1)
+    unscoped = acting(home, "root", frozenset({Right.SELF}))
+    with pytest.raises(NotAllowed):
+        unscoped.table_page()
 
 
 def test_rights_come_from_groups_and_from_everyone(home: Weft) -> None:

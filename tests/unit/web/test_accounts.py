@@ -132,7 +132,7 @@ def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient
         assert ('href="/users"' in browser.get("/queries", headers=headers).text) == (status == 200)
 
 
-def test_nobody_is_offered_what_only_an_administrator_may_do(browser: TestClient, peopled: Weft) -> None:
+def test_only_administrators_are_offered_actions_of_administrators(browser: TestClient, peopled: Weft) -> None:
     peopled.accounts.grant("ben", "read", "orders")
     for name, offered in (("ada", True), ("ben", False)):
         signed_in(browser, name)
@@ -167,7 +167,7 @@ def test_no_job_keeps_the_secret_of_a_token(browser: TestClient, peopled: Weft) 
     assert browser.get("/api/v1/jobs").json()["items"] == []
 
 
-def test_a_reader_sees_what_is_granted(browser: TestClient, peopled: Weft) -> None:
+def test_a_reader_sees_only_granted_objects(browser: TestClient, peopled: Weft) -> None:
     assert "Inbox" in signed_in(browser, "rea")
     listed = browser.get("/queries").text
     assert_safe(listed)

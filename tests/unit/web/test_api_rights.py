@@ -68,7 +68,7 @@ def test_nothing_is_done_without_a_token(send: Sent, who: str | None) -> None:
     assert send(who, "GET", "/api/v1/openapi.json").status_code == 200
 
 
-def test_lists_have_what_one_may_see(send: Sent) -> None:
+def test_lists_have_only_visible_objects(send: Sent) -> None:
     def names(who: str, area: str) -> list[str]:
         return [each["name"] for each in send(who, "GET", f"/api/v1/{area}").json()["items"]]
 

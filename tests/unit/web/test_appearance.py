@@ -117,7 +117,7 @@ def test_a_page_for_strangers_is_accessible_and_fits_a_telephone(stranger: Page,
     look_at(stranger, path)
 
 
-def test_what_a_form_shows_is_accessible_and_fits_a_telephone(ada: Page) -> None:
+def test_the_results_of_forms_are_accessible_and_fit_a_telephone(ada: Page) -> None:
     """Pages that no address shows: what is refused, what a step found, and links that are shown once."""
     press = Pressing(ada)
     ada.goto("/ask")

@@ -190,7 +190,7 @@ def acting(weft: Weft, name: str) -> Weft:
     return weft.acting_as(Principal(name, weft.accounts.user(name).user_id))
 
 
-def test_a_reader_fills_in_what_is_granted_over_what_she_may_read(filled: Weft) -> None:
+def test_a_reader_fills_in_granted_saved_queries_over_readable_tables(filled: Weft) -> None:
     filled.save_query("form", FORM, PARAMETERS)
     filled.accounts.add_user("rea", "reader")
     rea = acting(filled, "rea")

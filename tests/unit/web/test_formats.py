@@ -52,7 +52,7 @@ def test_the_feed_has_stable_ids_and_changes_only_with_answers(browser: TestClie
     assert [each.findtext(f"{ATOM}id") for each in newer][1:] == [each.findtext(f"{ATOM}id") for each in entries]
 
 
-def test_the_calendar_has_what_is_due(reader: TestClient, full: Weft) -> None:
+def test_the_calendar_has_the_next_dates_of_queries(reader: TestClient, full: Weft) -> None:
     assert reader.get("/queries.ics").text.startswith("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n")
     query = replace(full.show("dear").query, sql=f"SELECT 'x, y; z' AS a, '{'é' * 80}' AS b")
     due = replace(query, next_due=parse_instant("2026-03-11T12:00"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from html import unescape
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +24,7 @@ STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_list_of_an_empty_home_says_what_to_do(browser: TestClient, path: str) -> None:
+def test_a_list_of_an_empty_home_names_the_next_step(browser: TestClient, path: str) -> None:
     shown = browser.get(path)
     assert shown.status_code == 200
     assert 'class="empty"' in shown.text
@@ -83,7 +85,7 @@ def test_an_unknown_name_is_not_found(reader: TestClient, path: str) -> None:
     assert reader.get(path).status_code == 404
 
 
-def test_the_inbox_shows_what_is_new_until_it_is_read(browser: TestClient, filled: Weft) -> None:
+def test_the_inbox_shows_answers_as_new_until_they_are_read(browser: TestClient, filled: Weft) -> None:
     shown = browser.get("/").text
     assert_safe(shown)
     assert "7 new" in shown
@@ -103,7 +105,7 @@ def test_an_error_is_a_page_also_if_the_clock_fails(
         raise ZeroDivisionError
 
     monkeypatch.setattr(Weft, "clock", property(fails))
-    monkeypatch.setattr(Weft, "tables", defect)
+    monkeypatch.setattr(Weft, "table_page", defect)
     assert browser.get("/tables/none").status_code == 404
     assert browser.get("/tables").status_code == 500
     assert "(no time) GET /tables" in (filled.home / "logs" / "weft.log").read_text()
@@ -115,7 +117,7 @@ def test_an_instant_of_the_data_is_not_rounded(browser: TestClient, filled: Weft
     filled.append("orders", [orders], ts_from="ts")
     filled.tick(now=at)
     shown = browser.get("/queries/2").text
-    for fact in ("<dt>Ticked to</dt><dd>", '<th scope="row">'):
+    for fact in ("<dt>Checked up to</dt><dd>", '<th scope="row">'):
         assert f"{fact}<time" in shown and f"{at} UTC" in shown.partition(fact)[2].partition("</time>")[0]
     assert "2026-03-10 11:00:00.25 UTC" in shown.partition("<dt>Last answer</dt>")[2].partition("</time>")[0]
 
@@ -217,3 +219,23 @@ def test_a_query_that_cannot_be_explained_says_when_it_is_due_as_the_list_does(
     shown = browser.get("/queries/3").text
     assert "the table cannot be read" in shown
     assert "<dt>Next due</dt><dd>when rows arrive</dd>" in shown
+
+
+def test_a_query_and_its_table_lead_to_each_other(reader: TestClient, full: Weft) -> None:
+    assert '<dt>Reads</dt><dd><a href="/tables/orders">orders</a></dd>' in reader.get("/queries/2").text
+    table = reader.get("/tables/orders").text
+    assert 'href="/queries?q=orders"' in table
+    found = re.search(r'href="(/ask\?sql=[^"]+)"', table)
+    assert found is not None
+    asked = reader.get(unescape(found[1])).text
+    assert "SELECT t.id, t.customer, t.total, t.ts FROM orders t" in asked
+
+
+def test_notes_about_a_query_are_sentences() -> None:
+    module: Any = environment().get_template("parts.html").module
+    shown = module.meaning(
+        "An answer appears when a < b\nNOTE: a row may return\nAnswers so far: 3\nWARNING: it reads <all>"
+    )
+    assert '<p class="words">An answer appears when a &lt; b\nAnswers so far: 3</p>' in shown
+    assert '<p class="note">A row may return.</p>' in shown
+    assert '<p class="warning">It reads &lt;all&gt;.</p>' in shown

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import unescape
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from unittest import mock
 
 import pytest
 from starlette.testclient import TestClient
 
 from shown_pages import assert_safe
 from weft.api.weft import Weft
+from weft.catalog import saved_queries as catalog_saved
+from weft.catalog import sources as catalog_sources
+from weft.catalog import tables as catalog_tables
+from weft.catalog import views as catalog_views
 from weft.errors import Refused
 from weft.web.pages import accounts, saved, sharing, tables, views
 
@@ -81,6 +87,44 @@ def test_saved_queries_have_pages(browser: TestClient, weft: Weft) -> None:
     assert [each["name"] for each in found["items"]] == SORTED[:3]
     found = browser.get(f"/saved.json?limit=3&after={found['next']}").json()
     assert [each["name"] for each in found["items"]] == SORTED[3:6]
+
+
+READERS = (
+    ("/tables", catalog_tables, "table_schema"),
+    ("/tables.json?limit=3", catalog_tables, "table_schema"),
+    ("/views", catalog_tables, "table_schema"),
+    ("/views", catalog_views, "_record"),
+    ("/views.json?limit=3", catalog_views, "_record"),
+    ("/saved", catalog_saved, "_record"),
+    ("/saved.json?limit=3", catalog_saved, "_record"),
+    ("/saved/2", catalog_saved, "_record"),
+    ("/api/v1/sources?limit=3", catalog_sources, "_record"),
+    ("/tables", catalog_sources, "_record"),
+)
+"""An address, and the function that makes a record from each row that a list of the catalog reads."""
+
+
+def test_a_page_reads_only_the_records_that_it_shows(browser: TestClient, weft: Weft, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id\n1\n")
+    for name in NAMES * 2:
+        number = len(weft.tables())
+        weft.add_source(f"{name}_{number}", "csv", rows, "id")
+    first = weft.tables()[0].name
+    weft.poll_source(first, now="2026-03-01")
+    for name in NAMES:
+        weft.add_view(f"of_{name}", f"SELECT t.id FROM {first} t")
+        weft.save_query(name, "SELECT o.id FROM a0_0 o WHERE o.id > {{least}}", ["least:int"])
+    for path, module, function in READERS:
+        # Two lists of three tables, and one item more of each, tell whether another page follows.
+        assert 1 <= _calls(module, function, lambda path=path: browser.get(path)) <= 8, path
+
+
+def _calls(module: ModuleType, function: str, act: Callable[[], Any]) -> int:
+    """Return how often ``act`` calls the function of the module, and fail if its answer is an error."""
+    with mock.patch.object(module, function, wraps=getattr(module, function)) as counted:
+        assert act().status_code == 200
+    return counted.call_count
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_channels_are_added_muted_and_ended(browser: TestClient, filled: Weft) -
     assert filled.show("all-orders").subscriptions == ()
 
 
-def test_a_refusal_says_what_to_do(browser: TestClient, filled: Weft) -> None:
+def test_a_refusal_has_a_hint(browser: TestClient, filled: Weft) -> None:
     assert "is not a channel" in press(browser, "/queries/1", do="subscribe", channel="carrier-pigeon:home")
     assert "has no such button" in press(browser, "/queries/1", do="explode")
     assert "maintained as a synopsis" in press(browser, "/queries/1/change", do="replace", sql="SELECT 1 AS a")

@@ -104,7 +104,7 @@ def test_many_periods_are_counted_but_not_read(browser: TestClient, weft: Weft, 
     assert bounds is not None and bounds[1] is None and len(weft.history("many", limit=3).stretches) == 3
 
 
-def test_an_instant_reads_only_what_it_needs(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instant_reads_only_its_rows(weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The periods of an instant are those of the whole history that contain it, from rows that begin up to it."""
     rows, read = tmp_path / "grown.csv", list[int]()
     for day in range(1, 9):

@@ -23,6 +23,7 @@ from weft.web.api_v1.operation import LARGEST, ROW_TYPES, Caller, Operation, Row
 from weft.web.api_v1.operations.jobs import job_json
 from weft.web.callers import principal_of
 from weft.web.jobs import Value
+from weft.web.operation_names import named_operations
 from weft.web.problems import problem, problem_of, problem_response
 from weft.web.security import is_foreign
 from weft.web.site import Site
@@ -68,7 +69,7 @@ def _endpoint(site: Site, methods: Mapping[str, Operation]) -> Endpoint:
         except Exception as error:  # noqa: BLE001 - a defect in one operation must not stop the server
             doing = f"{operation.method} /api/v1{operation.path}"
             plain = isolated_error(error, site.weft.home / "logs", lambda: site.weft.clock(), doing)
-            return problem_response(problem_of(plain))
+            return problem_response(problem_of(plain, named_operations))
 
     return endpoint
 

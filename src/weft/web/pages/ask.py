@@ -96,7 +96,7 @@ def _address(draft: Draft) -> str:
 def _require_author(visit: Visit) -> None:
     if not visit.is_author:
         raise NotAllowed(
-            "only authors and administrators write queries", hint="Fill in one of the saved queries: see /saved."
+            "only authors and administrators write queries", hint="Fill in one of the saved queries instead."
         )
 
 

@@ -10,11 +10,11 @@ from starlette.routing import Route
 
 from weft.catalog.records import SAVED
 from weft.catalog.saved_queries import SavedQuery
-from weft.errors import NotFound, Refused, WeftError
+from weft.errors import Refused, WeftError
 from weft.web.drafts import Draft, fields_of, first_answers, refusal, unsuitable, values_of
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.pages.ask import backtest, try_once
-from weft.web.paging import by_name, page_of
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 50
@@ -22,10 +22,10 @@ _LISTED: Final = 50
 
 def listed(visit: Visit) -> Response:
     """Show the saved queries that the person may fill in."""
-    text = visit.asked("q").casefold()
-    fit = (each for each in visit.weft.saved_queries() if text in f"{each.name} {each.description}".casefold())
-    saved, more = by_name(visit, fit, _LISTED)
-    return visit.show("saved.html", saved=saved, text=visit.asked("q"), more=more)
+    text, after = visit.asked("q"), visit.asked("after") or None
+    found = visit.weft.saved_queries(text=text or None, after=after, limit=_LISTED + 1)
+    saved, more = page_of(visit, found, _LISTED, lambda last: last.name)
+    return visit.show("saved.html", saved=saved, text=text, more=more)
 
 
 def show(visit: Visit) -> Response:
@@ -82,11 +82,7 @@ def _values(visit: Visit, saved: SavedQuery, draft: Draft, **found: Any) -> dict
 
 
 def _saved(visit: Visit) -> SavedQuery:
-    key = visit.key("saved_id")
-    found = next((each for each in visit.weft.saved_queries() if each.saved_id == key), None)
-    if found is None:
-        raise NotFound(f"there is no saved query #{key}", hint="See /saved.")
-    return found
+    return visit.weft.saved_by_id(visit.key("saved_id"))
 
 
 def _filled(visit: Visit, saved: SavedQuery, draft: Draft, job: Job) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.datastructures import UploadFile
@@ -17,7 +17,7 @@ from weft.errors import NotAllowed, NotFound, Refused, StorageError, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.web.jobs import Go, Job, Outcome, Shown
-from weft.web.paging import by_name, page_of
+from weft.web.paging import page_of
 from weft.web.uploads import Upload
 from weft.web.visits import Visit, page
 
@@ -36,20 +36,17 @@ _OPTIONS: Final = ("table", "ts_from", "keys", "evolve")
 
 def listed(visit: Visit) -> Response:
     """Show the tables with their sizes, and what is in quarantine."""
-    text = visit.asked("q").casefold()
-    views = {view.table_id for view in visit.weft.views()}
-    fit = (table for table in visit.weft.tables() if text in table.name.casefold())
-    tables, more = by_name(visit, fit, _TABLES)
-    troubles = {source.table_id: source.trouble for source in _sources(visit) if source.trouble}
+    text, after = visit.asked("q"), visit.asked("after") or None
+    found = visit.weft.table_page(text=text or None, after=after, limit=_TABLES + 1)
+    tables, more = page_of(visit, found, _TABLES, lambda last: last.name)
     return visit.show(
         "tables.html",
         tables=tables,
         more=more,
-        views=views,
-        text=visit.asked("q"),
+        text=text,
         may_load=_loads_somewhere(visit),
         quarantined=visit.weft.quarantine_counts(),
-        troubles=troubles,
+        sources=_sources(visit, tables),
     )
 
 
@@ -57,7 +54,7 @@ def show(visit: Visit) -> Response:
     """Show a table: its columns, some rows, its source, its loads and its quarantine."""
     weft = visit.weft
     table = weft.table(visit.part("name"))
-    if any(view.table_id == table.table_id for view in weft.views()):
+    if table.is_view:
         return visit.go(f"/views/{table.name}")
     samples, trouble = _samples(weft, table.name)
     found = weft.loads(table.name, _LISTED + 1, before=visit.number("before"))
@@ -67,7 +64,7 @@ def show(visit: Visit) -> Response:
         table=table,
         samples=samples,
         trouble=trouble,
-        source=_source(visit, table.table_id),
+        source=_sources(visit, [table]).get(table.table_id),
         loads=loads,
         older=older,
         **_quarantined(visit, table),
@@ -84,9 +81,9 @@ def _quarantined(visit: Visit, table: TableRecord) -> dict[str, object]:
     return {"rejected": rejected, "quarantined": count, "may_load": True}
 
 
-def _sources(visit: Visit) -> tuple[SourceRecord, ...]:
+def _sources(visit: Visit, tables: Iterable[TableRecord]) -> Mapping[int, SourceRecord]:
     """Sources are for administrators."""
-    return visit.weft.sources() if visit.is_admin else ()
+    return visit.weft.sources_of([each.table_id for each in tables]) if visit.is_admin else {}
 
 
 def _samples(weft: Weft, name: str) -> tuple[Sequence[object], WeftError | None]:
@@ -95,10 +92,6 @@ def _samples(weft: Weft, name: str) -> tuple[Sequence[object], WeftError | None]
         return weft.describe(name, _SAMPLES).samples, None
     except WeftError as error:
         return (), error
-
-
-def _source(visit: Visit, table_id: int) -> SourceRecord | None:
-    return next((each for each in _sources(visit) if each.table_id == table_id), None)
 
 
 def act(visit: Visit) -> Response:

@@ -15,7 +15,7 @@ from weft.execution.histories import History
 from weft.instants import FIRST_INSTANT, LAST_INSTANT, read_instant, value_text
 from weft.printable import one_line
 from weft.web.jobs import Go, Job, Outcome
-from weft.web.paging import by_name
+from weft.web.paging import page_of
 from weft.web.visits import Visit, page
 
 _LISTED: Final = 50
@@ -32,18 +32,11 @@ _STOPS: Final = 200
 
 def listed(visit: Visit) -> Response:
     """Show the views, and when each was refreshed, and the tracked tables."""
-    tables = {table.table_id: table for table in visit.weft.tables()}
-    views = {view.table_id: view for view in visit.weft.views() if view.table_id in tables}
-    tracked = (table for table in tables.values() if table.tracked and table.table_id not in views)
-    shown, more = by_name(visit, views.values(), _LISTED)
-    shown_tracked, more_tracked = by_name(visit, tracked, _LISTED, "after_tracked")
-    return visit.show(
-        "views.html",
-        views=[(view, tables[view.table_id]) for view in shown],
-        tracked=shown_tracked,
-        more=more,
-        more_tracked=more_tracked,
-    )
+    weft, after, after_tracked = visit.weft, visit.asked("after") or None, visit.asked("after_tracked") or None
+    views, more = page_of(visit, weft.view_page(after=after, limit=_LISTED + 1), _LISTED, lambda last: last[0].name)
+    found = weft.table_page(kind="tracked", after=after_tracked, limit=_LISTED + 1)
+    tracked, more_tracked = page_of(visit, found, _LISTED, lambda last: last.name, "after_tracked")
+    return visit.show("views.html", views=views, tracked=tracked, more=more, more_tracked=more_tracked)
 
 
 def show(visit: Visit) -> Response:
@@ -56,8 +49,8 @@ def show(visit: Visit) -> Response:
     chosen = _chosen(visit)
     if chosen is not None and visit.for_part and table.rows <= _LARGEST:
         return visit.show("view_held.html", **_held(visit, table, chosen))
-    view = next((each for each in weft.views() if each.table_id == table.table_id), None)
-    values: dict[str, object] = {"table": table, "view": view, "details": weft.show_view(table.name) if view else None}
+    details = weft.show_view(table.name) if table.is_view else None
+    values: dict[str, object] = {"table": table, "view": details and details.view, "details": details}
     if table.rows > _LARGEST:
         return visit.show("view.html", **values, history=None)
     history = weft.history(table.name, known=LAST_INSTANT, limit=_DRAWN)

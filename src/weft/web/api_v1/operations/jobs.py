@@ -10,6 +10,7 @@ from weft.api.json.values import iso
 from weft.errors import NotFound
 from weft.web.api_v1.operation import Caller, Fields, Operation
 from weft.web.jobs import Job, Value
+from weft.web.operation_names import named_operations
 from weft.web.problems import problem_of
 
 JobId = Annotated[str, Field(min_length=1, max_length=100, description="The id of the job.")]
@@ -25,7 +26,7 @@ def job_json(job: Job) -> Fields:
         "began": iso(job.began),
         "ended": iso(job.ended),
         "result": job.outcome.value if isinstance(job.outcome, Value) else None,
-        "problem": None if job.error is None else problem_of(job.error),
+        "problem": None if job.error is None else problem_of(job.error, named_operations),
     }
 
 

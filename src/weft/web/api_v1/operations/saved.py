@@ -19,7 +19,6 @@ from weft.web.api_v1.operation import (
     listed,
 )
 from weft.web.api_v1.operations.queries import Channels, Digest, Keep, Start, Zone
-from weft.web.paging import after_name
 
 Declared = Annotated[str, Field(min_length=1, max_length=10_000)]
 Parameters = Annotated[
@@ -35,7 +34,7 @@ Values = Annotated[
 
 def list_saved(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the saved queries that one may fill in, in the order of their names."""
-    found = after_name(weft.saved_queries(), after, limit + 1)
+    found = weft.saved_queries(after=after, limit=limit + 1)
     return listed([saved_json(each) for each in found], limit, lambda last: found[last].name)
 
 

@@ -10,7 +10,6 @@ from weft.api.json.sources import polled_json, shown_source_json, source_json
 from weft.api.weft import Weft
 from weft.catalog.sources import Stamps
 from weft.web.api_v1.operation import AfterName, Fields, Interval, Limit, Name, Operation, listed
-from weft.web.paging import after_name
 
 Keys = Annotated[list[Name], Field(max_length=100, description="The columns of the key (not for mail).")]
 Columns = Annotated[str, Field(max_length=100_000, description="The columns to record: `id BIGINT, name`.")]
@@ -19,7 +18,7 @@ Renaming = Annotated[str, Field(max_length=100_000, description="New names of co
 
 def list_sources(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the sources in the order of their names, with the result of their last poll."""
-    found = after_name(weft.sources(), after, limit + 1)
+    found = weft.source_page(after=after, limit=limit + 1)
     return listed([source_json(each) for each in found], limit, lambda last: found[last].name)
 
 

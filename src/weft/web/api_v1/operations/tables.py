@@ -30,7 +30,6 @@ from weft.web.api_v1.operation import (
     Rows,
     listed,
 )
-from weft.web.paging import after_name
 
 Late = Annotated[
     Literal["stamp", "quarantine"],
@@ -41,7 +40,7 @@ Late = Annotated[
 def list_tables(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the tables in the order of their names."""
     discarded = weft.discarded_tables()
-    found = after_name(weft.tables(), after, limit + 1)
+    found = weft.table_page(after=after, limit=limit + 1)
     items = [table_json(each, discarded=each.table_id in discarded) for each in found]
     return listed(items, limit, lambda last: found[last].name)
 

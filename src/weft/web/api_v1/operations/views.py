@@ -9,13 +9,12 @@ from pydantic import Field
 from weft.api.json.views import refreshed_json, shown_view_json, view_json
 from weft.api.weft import Weft
 from weft.web.api_v1.operation import AfterName, Fields, Limit, Name, Operation, Sql, listed
-from weft.web.paging import after_name
 
 
 def list_views(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the temporal views in the order of their names."""
-    found = after_name(weft.views(), after, limit + 1)
-    return listed([view_json(each) for each in found], limit, lambda last: found[last].name)
+    found = weft.view_page(after=after, limit=limit + 1)
+    return listed([view_json(view) for view, _ in found], limit, lambda last: found[last][0].name)
 
 
 def add_view(

@@ -27,7 +27,7 @@ from weft.formula.signature import signature
 
 KNOWN = signature(SIGNATURE)
 SECOND = 1_000_000
-TEXTS = 240
+TEXTS = 120
 LONGEST = 260
 LONG = 6_000
 SEED = int(os.environ.get("WEFT_SEED") or random.SystemRandom().randrange(2**32))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMAS = {name: tracked(number, name, **columns) for number, (name, columns) in enumerate(TABLES.items(), 1)}
-VIEWS = (24, pytest.param(100, marks=pytest.mark.slow))
+VIEWS = (20, pytest.param(100, marks=pytest.mark.slow))
 TOGETHER = 4
 """The number of views in one query."""
 MOST_SELECTS = 3

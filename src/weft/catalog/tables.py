@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -17,6 +18,14 @@ from weft.catalog.records import ATTACHED, BY, TS, StoredVersion, TableRecord, t
 from weft.errors import Conflict, Refused
 
 _PERIODS = (VALID_FROM, VALID_TO)
+_TABLES: Final = select(ddl.tables).order_by(ddl.tables.c.table_id)
+_COLUMNS: Final = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
+_ONE_TABLE: Final = _TABLES.where(ddl.tables.c.table_id == bindparam("id"))
+_ITS_COLUMNS: Final = _COLUMNS.where(ddl.columns.c.table_id == bindparam("id"))
+_VIEWS: Final = select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)
+_ATTACHED_TABLES: Final = select(ddl.sources.c.table_id).where(ddl.sources.c.kind == ATTACHED)
+_ID_BY_NAME: Final = select(ddl.tables.c.table_id).where(ddl.tables.c.folded == bindparam("folded"))
+"""Queries of each command are built once, because building one takes longer than running it."""
 
 
 class Tables:
@@ -196,25 +205,21 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def _find(connection: Connection, name: str) -> TableRecord | None:
-    wanted = select(ddl.tables.c.table_id).where(ddl.tables.c.folded == folded(name))
-    table_id = connection.execute(wanted).scalar_one_or_none()
+    table_id = connection.execute(_ID_BY_NAME, {"folded": folded(name)}).scalar_one_or_none()
     table = None if table_id is None else read_table(connection, table_id)
     return None if table is None or table.auxiliary else table
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
     """Return all tables, or only the table with the ID ``table_id``, in the caller's transaction."""
-    wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
-    of_columns = select(ddl.columns).order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)
-    if table_id is not None:
-        wanted = wanted.where(ddl.tables.c.table_id == table_id)
-        of_columns = of_columns.where(ddl.columns.c.table_id == table_id)
-    views = connection.execute(select(ddl.views.c.table_id, ddl.views.c.mode, ddl.views.c.depends_on_now)).all()
+    wanted, of_columns = (_TABLES, _COLUMNS) if table_id is None else (_ONE_TABLE, _ITS_COLUMNS)
+    given = {} if table_id is None else {"id": table_id}
+    views = connection.execute(_VIEWS).all()
     auxiliary = {row.table_id for row in views if row.mode == "auxiliary"}
-    attached = set(connection.scalars(select(ddl.sources.c.table_id).where(ddl.sources.c.kind == ATTACHED)))
+    attached = set(connection.scalars(_ATTACHED_TABLES))
     depends = {row.table_id: bool(row.depends_on_now) for row in views}
     columns: dict[int, list[Column]] = {}
-    for row in connection.execute(of_columns):
+    for row in connection.execute(of_columns, given):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
@@ -238,7 +243,7 @@ def read_tables(connection: Connection, table_id: int | None = None) -> tuple[Ta
             auxiliary=row.table_id in auxiliary,
             attached=row.table_id in attached,
         )
-        for row in connection.execute(wanted)
+        for row in connection.execute(wanted, given)
     )
 
 

@@ -46,7 +46,7 @@ from weft.execution.history_log import log_of
 from weft.execution.temporal import logs
 from weft.storage.periods import periods as result
 
-HOMES = 3
+HOMES = 2
 VIEWS = 2
 STEPS = 5
 LONGEST = 220

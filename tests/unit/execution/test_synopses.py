@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -245,7 +244,7 @@ def test_a_tick_reads_only_stored_rows_that_another_process_wrote(
             load(weft, tmp_path, [row])
             if number == 6:  # another process ticks
                 command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home")]
-                subprocess.run([*command, "--now", _text(row.ts + 1)], capture_output=True, check=True)
+                assert forked.run([*command, "--now", _text(row.ts + 1)]).returncode == 0
                 assert read == []
             else:
                 weft.tick(now=row.ts + 1)
@@ -283,11 +282,19 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize(("point", "settled"), KILLS)
-def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, tmp_path: Path) -> None:
-    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
-    with made(tmp_path, rows, names) as weft:
+@pytest.fixture(scope="module")
+def ticked_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home after its first tick."""
+    folder, rows = tmp_path_factory.mktemp("ticked-once"), (*FIRST, *drawn(3))
+    with made(folder, rows, ["before", "within"]) as weft:
         weft.tick(now=rows[20].ts + 1)
+    return folder / "home"
+
+
+@pytest.mark.parametrize(("point", "settled"), KILLS)
+def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, ticked_once: Path, tmp_path: Path) -> None:
+    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
+    shutil.copytree(ticked_once, tmp_path / "home")
     end = rows[-1].ts + 1
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
     died = forked.run(command, point)

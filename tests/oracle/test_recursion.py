@@ -31,7 +31,7 @@ LAWS: Final = (any_partition, one_instant, union_of_starts, later_tick, from_now
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("cases", [range(CASES), pytest.param(range(CASES, LONG), marks=pytest.mark.slow)])
-def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None:
+def test_recursions_deliver_the_rows_of_each_instant(cases: range) -> None:
     engine, counts = Prepared(), Counter[str]()
     for number in cases:
         found, reference = informative_case(engine, case(random.Random(number), recursive_query), 6)

@@ -99,14 +99,14 @@ ENOUGH: Final = 12
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_subquery_means_what_it_says_at_each_instant(text: str) -> None:
+def test_a_subquery_has_the_value_of_its_text_at_each_instant(text: str) -> None:
     """The laws hold over the first history in which the query has answers."""
     number = next(number for number in range(1, ENOUGH) if _laws_hold(text, number, ()))
     assert _laws_hold(text, number, (any_partition, (union_of_starts, from_now)[len(text) % 2]))
 
 
 @pytest.mark.parametrize("text", MANY)
-def test_many_correlated_subqueries_mean_what_they_say_at_each_instant(text: str) -> None:
+def test_many_correlated_subqueries_have_the_values_of_their_texts(text: str) -> None:
     assert _laws_hold(text, 1, (any_partition,))
 
 

@@ -191,7 +191,7 @@ NUMBERS: Final = (("name", STRING), ("n", INT), ("date", TIMESTAMP))
 
 
 @pytest.mark.parametrize("others", [0, 6_000])
-def test_spark_computes_what_overflows_in_duckdb(others: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_spark_computes_values_that_overflow_in_duckdb(others: int, tmp_path: Path, spark: SparkSession) -> None:
     """DuckDB raises an error where an integer of Spark wraps around, also in the middle of a long result."""
     home = replay_home(tmp_path / "home")
     load(home, spark, "numbers", [("a", 1, START), ("b", 5, START)], NUMBERS)

@@ -128,7 +128,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("kind", "steps"), CASES)
-def test_whatever_a_step_raises_sets_one_query_aside(
+def test_any_error_of_a_step_sets_one_query_aside(
     kind: str, steps: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, sound = Home(tmp_path / "home", QUERIES[kind]), Home(tmp_path / "sound", QUERIES[kind])

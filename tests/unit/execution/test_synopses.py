@@ -174,7 +174,7 @@ FIRST = (Row("r", 0, (1, "x", 1_000)), Row("s", 0, (1, "x")))
 
 
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_any_ticks_deliver_what_plain_loops_over_all_rows_find(seed: int, tmp_path: Path) -> None:
+def test_any_ticks_deliver_the_rows_that_plain_loops_find(seed: int, tmp_path: Path) -> None:
     pick, rows = random.Random(seed), (*FIRST, *drawn(seed))
     cuts = sorted({*pick.sample(range(2, len(rows)), 3), len(rows)})
     with made(tmp_path, FIRST) as weft:
@@ -191,7 +191,7 @@ def test_any_ticks_deliver_what_plain_loops_over_all_rows_find(seed: int, tmp_pa
         assert verify(weft.catalog) == []
 
 
-def test_what_several_queries_store_alike_is_stored_once_and_goes_with_the_last(tmp_path: Path) -> None:
+def test_rows_that_several_queries_store_are_stored_once_and_go_with_the_last(tmp_path: Path) -> None:
     rows = (*FIRST, *drawn(1))
     with made(tmp_path, rows, ["before"]) as weft:
         weft.tick(now=rows[20].ts + 1)
@@ -340,7 +340,7 @@ def test_a_query_without_a_synopsis_is_refused_with_the_reason(sql: str, why: st
         weft.install("other", sql, keep="synopsis")
 
 
-def test_what_a_synopsis_cannot_do_is_refused(tmp_path: Path) -> None:
+def test_an_operation_that_a_synopsis_cannot_do_is_refused(tmp_path: Path) -> None:
     with made(tmp_path, FIRST, ["before"]) as weft:
         with pytest.raises(SynopsisError, match="starts with the whole history"):
             weft.install("other", QUERIES["less"].sql, keep="synopsis", start="now")

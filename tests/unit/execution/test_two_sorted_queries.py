@@ -54,7 +54,7 @@ def weft(tmp_path: Path) -> Iterator[Weft]:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_they_answer_at_each_state_whatever_the_ticks(seed: int, weft: Weft, tmp_path: Path) -> None:
+def test_they_answer_at_each_state_for_any_ticks(seed: int, weft: Weft, tmp_path: Path) -> None:
     log, pick = drawn(seed), random.Random(seed)
     first = next(n for n in range(1, len(log.at)) if all(any(s.get(p) for s in log.states[:n]) for p in "pq"))
     load(weft, tmp_path, log, 0, first)

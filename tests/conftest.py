@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 CANARY = "canary-5e1f0b6c"
 """The secret that no output may contain. It is in a file and in the variable WEFT_CANARY of Spark's environment."""
 REPOSITORY = Path(__file__).resolve().parent.parent
+SPARK_FOLDERS = ("spark", "scenario", "soak")
+"""The folders whose tests all belong to the Spark stage."""
 
 # No deadline for an example, because the machine may be busy.
 settings.register_profile("weft", deadline=None)
@@ -34,6 +37,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite the golden files with what the code gives now")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip files without a test of the Spark stage, because their import takes longer than many tests.
+
+    A file outside the folders of this stage has such a test only if it names the fixture or the mark ``spark``.
+    """
+    if not str(config.option.markexpr).startswith("spark") or not collection_path.match("test_*.py"):
+        return None
+    folder = collection_path.relative_to(REPOSITORY / "tests").parts[0]
+    if folder in SPARK_FOLDERS or re.search(r"\bspark\b", collection_path.read_text()):
+        return None
+    return True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the Spark stage: those in ``spark``, ``scenario`` and ``soak``, and those that use the session.
 
@@ -44,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.path.is_relative_to(REPOSITORY / "tests"):
             continue  # an example in a docstring
         folder = item.path.relative_to(REPOSITORY / "tests").parts[0]
-        if folder in ("spark", "scenario", "soak") or "spark" in getattr(item, "fixturenames", ()):
+        if folder in SPARK_FOLDERS or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=_turn)
 

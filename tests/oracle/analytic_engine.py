@@ -11,7 +11,7 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,16 +19,16 @@ from oracle.engines import EPOCH, DuckDb, Row, grid
 from oracle.expressions import LAST
 from oracle.grammar import TABLES
 from oracle.histories import Case, History
-from oracle.reference import Reference, over_views, reference
+from oracle.reference import over_views
 
 NEEDED = {"filter_pushdown", "deliminator"}
 """The optimizers that the states of joins need.  The others take longer than they save."""
-PROBED = (LAST, 4)
-"""Instants that tell whether a text has answers."""
+PROBED = (4, LAST)
+"""Instants that tell whether a text has answers, and whether they change."""
 COLUMNS = "k INT, n INT, x VARCHAR, d TIMESTAMP, f BOOLEAN, ts TIMESTAMP, te TIMESTAMP"
 
 EXPLODED = re.compile(r"LATERAL EXPLODE(_OUTER)?\((SPLIT\((?:[^()]|\([^()]*\))*\))\) AS (\w+)\((\w+)\)")
-MOST = 200_000
+MOST = 100_000
 """Characters of a statement that is not tried: DuckDB plans a longer one for minutes."""
 ARRAYS = {"STRING": "VARCHAR", "INT": "INTEGER", "BIGINT": "BIGINT"}
 
@@ -136,27 +136,37 @@ class Prepared(DuckDb):
         return [tuple(map(comparable, row)) for row in self.connection.execute(text).fetchall()]
 
 
-def informative_case(engine: Prepared, found: Case, tries: int) -> tuple[Case, Reference | None]:
-    """As ``histories.informative_case``, over some of the engine's worlds.
+@dataclass(frozen=True)
+class Probe:
+    """A world, and what a text has in it at the instants PROBED."""
 
-    A case without an answer at PROBED counts as one without answers.  If no world has answers, there is no
-    reference yet.
-    """
+    world: int
+    answered: bool
+    """Whether there are answers."""
+    changes: bool
+    """Whether there are answers at the first instant, and others at the second."""
+
+
+def informative_world(engine: Prepared, found: Case, tries: int) -> Probe:
+    """Return the first of ``tries`` worlds in which the answers change, or else one with answers, or else any."""
     text, best = over_views(found.text.plain, engine), None
     numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)
     for number in numbers:
         engine.look(number)
-        if not any(engine.at(text, instant) for instant in PROBED):
-            continue
-        seen = reference(engine, found.text.plain)
-        if best is None or seen.changes:
-            best = number, seen
-        if seen.changes:
-            break
-    number, seen = best or (numbers[0], None)
-    engine.look(number)
-    engine.show(number)
-    return replace(found, history=engine.worlds[number]), seen
+        early, late = (frozenset(engine.at(text, instant)) for instant in PROBED)
+        probe = Probe(number, bool(early or late), bool(early) and early != late)
+        if probe.changes:
+            return probe
+        if best is None and probe.answered:
+            best = probe
+    return best or Probe(numbers[0], answered=False, changes=False)
+
+
+def in_world(engine: Prepared, found: Case, world: int) -> Case:
+    """Return the case over the history of a world, which the engine's tables then have."""
+    engine.look(world)
+    engine.show(world)
+    return replace(found, history=engine.worlds[world])
 
 
 def _unnested(found: re.Match[str]) -> str:

@@ -57,6 +57,11 @@ def reference(engine: Engine, text: str) -> Reference:
     return Reference(answers)
 
 
+def answer(engine: Engine, text: str, instant: int) -> frozenset[Row]:
+    """Evaluates ``text`` at one instant, over the tables that ``engine`` holds."""
+    return frozenset(engine.at(over_views(text, engine), instant))
+
+
 def turning(text: str, rows: Mapping[str, Sequence[Row]]) -> Container[int]:
     """The instants at which the answer can change: where a row of its tables begins or ends, or all if it names NOW.
 

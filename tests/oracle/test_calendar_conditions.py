@@ -138,7 +138,7 @@ class Trial:
         return {(k,): micros(now) for k, now in first.items() if now is not None}
 
 
-@pytest.mark.parametrize("shard", shards(40, 4))
+@pytest.mark.parametrize("shard", shards(40, 2))
 def test_any_partition_into_ticks(shard: int) -> None:
     chance = random.Random(f"calendar {shard}")
     duck = engine()

@@ -1,6 +1,6 @@
 """Laws 1 and 2, and the laws that follow from them, on random queries × histories × partitions (design, section 3).
 
-``make test`` runs about 530 texts that differ in more than names and constants. It counts the rules and operators that
+``make test`` runs about 390 texts that differ in more than names and constants. It counts the rules and operators that
 they exercise, and fails if a rule has no case in any shard (``conftest.py``). The tenth of the texts whose branches
 name the most tables would take half of the time, so only every fourth of these runs. ``make test-long`` runs all drawn
 texts. Hypothesis draws them and finds a smaller failing case. The run prints its seed, and WEFT_SEED repeats it.
@@ -32,7 +32,7 @@ from weft.derivation.stateful import states
 from weft.errors import SqlError
 
 TEXTS = 2_240
-SHARDS = 8
+SHARDS = 12
 TRIED = 2
 """How many of them `make test` tries. Together they make every rule fire."""
 LARGE = 100

@@ -24,14 +24,14 @@ from weft.planning.recursion_plan import continued_recursion
 from weft.planning.state_causes import all_states
 from weft.planning.state_plan import timeless
 
-CASES: Final = 30
+CASES: Final = 16
 LONG: Final = 400
 LAWS: Final = (any_partition, one_instant, union_of_starts, later_tick, from_now)
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("cases", [range(CASES), pytest.param(range(CASES, LONG), marks=pytest.mark.slow)])
-def test_recursions_deliver_what_they_have_at_some_instant(cases: range) -> None:
+def test_recursions_deliver_the_rows_of_each_instant(cases: range) -> None:
     engine, counts = Prepared(), Counter[str]()
     for number in cases:
         found, reference = informative_case(engine, case(random.Random(number), recursive_query), 6)
@@ -76,7 +76,7 @@ def test_stored_rows_are_continued(cases: range) -> None:
         counts["deep"] += trial.read_by["stored rows"] > 0 and " t.d + 1" in found.text.spark
         counts += trial.read_by
     assert counts["stored rows"] >= 2 * len(cases) and counts["deep"] >= 0.2 * len(cases), counts
-    assert counts["grew"] >= 0.5 * len(cases) and counts["touched rows"] >= 0.5 * len(cases), counts
+    assert counts["grew"] >= 0.5 * len(cases) and counts["touched rows"] >= 0.3 * len(cases), counts
 
 
 def computed_again(trial: Trial) -> None:

@@ -59,7 +59,8 @@ def share(shard: int) -> list[int]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shard", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in range(SHARDS))])
 def test_law_4(shard: int | None, record_property: Any) -> None:
-    trials, numbers = Trials(LOGS, PARTITIONS), some() if shard is None else share(shard)
+    logs = 1 if shard is None else LOGS
+    trials, numbers = Trials(logs, PARTITIONS), some() if shard is None else share(shard)
     for number in numbers:
         trials.run(*case(number))
     counts = trials.counts
@@ -67,9 +68,9 @@ def test_law_4(shard: int | None, record_property: Any) -> None:
     print(dict(counts))
     assert not [each for each in WANTED if counts[each] < (TIMES if shard is None else 1)], "it was hardly tried"
     assert counts["formulas"] == len(numbers)
-    assert counts["cases"] == len(numbers) * LOGS * PARTITIONS
+    assert counts["cases"] == len(numbers) * logs * PARTITIONS
     assert counts["unbounded"]
-    assert counts["with answers"] >= 0.7 * counts["formulas"], "the cases have become dull: too few have an answer"
+    assert counts["with answers"] >= 0.65 * counts["formulas"], "the cases have become dull: too few have an answer"
     assert counts["that change"] >= 0.6 * counts["formulas"], "the cases have become dull: too few change"
 
 

@@ -81,7 +81,7 @@ def _events(events: Sequence[Event], tables: Tables) -> set[tuple[Row, int]]:
     return {(row, s) for row, s in found if s in INSTANTS}
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(6_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [120, pytest.param(6_000, marks=pytest.mark.slow)])
 def test_the_rules_are_those_that_are_proved(checked: Checked, count: int) -> None:
     chance = Chance(int(os.environ.get("WEFT_SEED", "1")) + count)
     cases = [(chance.history(), *chance.answer(chance.random.randint(1, 4))) for _ in range(count)]

@@ -125,7 +125,7 @@ def check(pair: Pair, patched: Callable[[pytest.MonkeyPatch], None], *, counted:
     assert pair.same(*QUERIES)
 
 
-def test_whatever_a_step_raises_sets_one_query_aside(tmp_path: Path, spark: SparkSession) -> None:
+def test_any_error_of_a_step_sets_one_query_aside(tmp_path: Path, spark: SparkSession) -> None:
     pair = Pair(tmp_path, spark)
     for number, step in enumerate(step for step in STEPS if step != "read back"):
         error = ERRORS[number % len(ERRORS)]()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 15
+SECONDS = 10
 """Enough for a small query, even on a busy machine."""
 ROWS = 1_000
 

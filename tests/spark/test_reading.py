@@ -17,6 +17,7 @@ import pytest
 
 from drawn_expressions import Expressions
 from odd_table import ROWS, TABLES, make_table
+from oracle.shards import shards
 from weft.errors import SqlError
 from weft.planning.plan import plan
 from weft.runtime.session import spark_errors
@@ -149,7 +150,7 @@ def test_the_written_expressions(spark: SparkSession) -> None:
     assert reading.failed, "no row at which Spark fails was among them"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", shards(4, 2))
 def test_random_expressions(spark: SparkSession, seed: int) -> None:
     drawn, texts = Expressions(seed), dict[str, None]()
     while len(texts) < 500:

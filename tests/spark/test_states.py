@@ -104,14 +104,29 @@ def delivered(home: Weft) -> dict[str, list[Any]]:
     return {name: sorted(((first, values) for _, first, values in answers(home, name)), key=repr) for name in QUERIES}
 
 
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, list[Any]]:
+    """The answers of a home that computes everything in one tick from the tables, and stores no totals."""
+    whole = replay_home(tmp_path_factory.mktemp("at-once") / "home")
+    for batch in filter(None, batches(random.Random(11))):
+        load(whole, spark, "msgs", batch)
+    for name, text in QUERIES.items():
+        whole.install(name, text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_store.StateStore, "totals", lambda *_: None)
+        patch.setattr(state_store.StateStore, "write", lambda *_: None)
+        whole.tick(now=START + 20 * DAY)
+    return delivered(whole)
+
+
 @pytest.mark.parametrize("accident", [lost, damaged, outdated, kept])
 def test_answers_do_not_depend_on_stored_totals(
     accident: Callable[[Path, random.Random], None],
+    at_once: dict[str, list[Any]],
     tmp_path: Path,
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same answers as a home that computes everything in one tick from the tables."""
     chance = random.Random(11)
     rows = batches(chance)
     continued: list[int] = []
@@ -138,16 +153,7 @@ def test_answers_do_not_depend_on_stored_totals(
     ticked(home, spark, rows, lambda _: accident(tmp_path / "home", chance))
     # The test would otherwise say nothing about what is stored. What is lost is computed as of the last tick.
     assert len(continued) > STEPS and min(len(first), len(last)) > 2
-    monkeypatch.setattr(state_store.StateStore, "totals", lambda *_: None)
-    monkeypatch.setattr(state_store.StateStore, "write", lambda *_: None)
-    whole = replay_home(tmp_path / "whole")
-    for batch in rows:
-        if batch:
-            load(whole, spark, "msgs", batch)
-    for name, text in QUERIES.items():
-        whole.install(name, text)
-    whole.tick(now=START + 20 * DAY)
-    assert delivered(home) == delivered(whole)
+    assert delivered(home) == at_once
 
 
 def jobs(spark: SparkSession, work: Callable[[], object]) -> int:
@@ -187,7 +193,7 @@ NUMBERS: Final = (("name", STRING), ("n", INT), ("date", TIMESTAMP))
 
 
 @pytest.mark.parametrize("others", [0, 6_000])
-def test_spark_computes_what_overflows_in_duckdb(others: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_spark_computes_values_that_overflow_in_duckdb(others: int, tmp_path: Path, spark: SparkSession) -> None:
     """DuckDB raises an error where an integer of Spark wraps around, also in the middle of a long result."""
     home = replay_home(tmp_path / "home")
     load(home, spark, "numbers", [("a", 1, START), ("b", 5, START)], NUMBERS)

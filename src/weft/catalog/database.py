@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, Insert, Row, Select, select
+from sqlalchemy import Connection, Engine, Insert, Row, Select, bindparam, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from weft.catalog import ddl, layout
@@ -275,10 +275,12 @@ def inserted_id(connection: Connection, statement: Insert) -> int:
     return int(key[0])
 
 
+_HOLDER: Final = select(ddl.leases.c.token, ddl.leases.c.holder).where(ddl.leases.c.name == bindparam("name"))
+
+
 def require_held(connection: Connection, lease: Lease) -> None:
     """Raise LeaseLost if another writer has taken ``lease``.  An expired lease that nobody took is valid."""
-    leases = ddl.leases.c
-    current = connection.execute(select(leases.token, leases.holder).where(leases.name == lease.name)).one()
+    current = connection.execute(_HOLDER, {"name": lease.name}).one()
     if current.token == lease.token and current.holder is not None:
         return
     if current.token == lease.token:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, update
 
@@ -25,11 +25,12 @@ from weft.errors import CatalogError, Conflict, Refused, WeftError
 from weft.instants import MIN_INSTANT
 from weft.rights.secrets import new_secret
 
+_HOME: Final = select(ddl.home)
+
 
 def read_home(connection: Connection) -> HomeRecord:
     """Return the home's record, read in the caller's transaction."""
-    row = connection.execute(select(ddl.home)).one()
-    return record_of(HomeRecord, row)
+    return record_of(HomeRecord, connection.execute(_HOME).one())
 
 
 def read_link_key(connection: Connection) -> str | None:

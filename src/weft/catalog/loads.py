@@ -322,6 +322,11 @@ class Quarantine:
 
 
 UNDOING: Final = "undoing"
+_UNDONE: Final = (
+    select(ddl.loads.c.load_id, ddl.loads.c.table_id, ddl.tables.c.path)
+    .join(ddl.tables, ddl.tables.c.table_id == ddl.loads.c.table_id)
+    .where(ddl.loads.c.state == UNDOING)
+)
 UNDONE: Final = "undone"
 LoadState = Literal["done", "at work", "ended in the middle", "being undone", "undone"]
 
@@ -399,15 +404,10 @@ class LoadHistory:
 
     def being_undone(self) -> tuple[Commits, ...]:
         """Return the commits that unfinished undos must remove."""
-        loads, reservations = ddl.loads.c, ddl.reservations.c
         with self._database.reading() as connection:
-            rows = connection.execute(
-                select(loads.load_id, loads.table_id, ddl.tables.c.path)
-                .join(ddl.tables, ddl.tables.c.table_id == loads.table_id)
-                .where(loads.state == UNDOING)
-            ).all()
             return tuple(
-                Commits(row.load_id, row.table_id, row.path, _versions(connection, reservations, row)) for row in rows
+                Commits(row.load_id, row.table_id, row.path, _versions(connection, ddl.reservations.c, row))
+                for row in connection.execute(_UNDONE).all()
             )
 
     def commits(self, load_id: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ that queries have already evaluated.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, func, insert, select, union_all, update
 
@@ -127,22 +127,16 @@ def advance_watermark(connection: Connection, instant: int) -> None:
         set_home(connection, watermark=instant, now=now)
 
 
+_OPEN: Final = (
+    select(*(ddl.reservations.c[name] for name in ("reservation_id", "table_id", "load_id", "floor", "token", "state")))
+    .where(ddl.reservations.c.state == "open")
+    .order_by(ddl.reservations.c.reservation_id)
+)
+
+
 def read_open_reservations(connection: Connection) -> tuple[Reservation, ...]:
     """Return the open reservations in the caller's transaction, the oldest first."""
-    reservations = ddl.reservations.c
-    rows = connection.execute(
-        select(
-            reservations.reservation_id,
-            reservations.table_id,
-            reservations.load_id,
-            reservations.floor,
-            reservations.token,
-            reservations.state,
-        )
-        .where(reservations.state == "open")
-        .order_by(reservations.reservation_id)
-    )
-    return tuple(Reservation(**row._mapping) for row in rows)
+    return tuple(Reservation(**row._mapping) for row in connection.execute(_OPEN))
 
 
 def _open_reservation(connection: Connection, reservation_id: int) -> Reservation:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, insert, select, update
 
 from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
@@ -21,6 +22,38 @@ from weft.errors import Conflict, Refused
 _PERIODS = (VALID_FROM, VALID_TO)
 TableKind = Literal["view", "tracked"]
 """A view, or a tracked table that is no view."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The queries for some tables, for the views and the attached tables among them, and for their columns."""
+
+    tables: Select[Any]
+    views: Select[Any]
+    attached: Select[Any]
+    columns: Select[Any]
+
+
+def _reading(wanted: Select[Any]) -> _Reading:
+    """Return the queries for the tables that ``wanted`` selects."""
+    key, views, sources, columns = (
+        wanted.with_only_columns(ddl.tables.c.table_id),
+        ddl.views.c,
+        ddl.sources.c,
+        ddl.columns.c,
+    )
+    return _Reading(
+        wanted,
+        select(views.table_id, views.mode, views.depends_on_now).where(views.table_id.in_(key)),
+        select(sources.table_id).where(sources.kind == ATTACHED, sources.table_id.in_(key)),
+        select(ddl.columns).where(columns.table_id.in_(key)).order_by(columns.table_id, columns.column_id),
+    )
+
+
+_ALL: Final = _reading(select(ddl.tables).order_by(ddl.tables.c.table_id))
+_BY_ID: Final = _reading(select(ddl.tables).where(ddl.tables.c.table_id == bindparam("id")))
+_BY_NAME: Final = _reading(select(ddl.tables).where(ddl.tables.c.folded == bindparam("folded")))
+"""The queries of each command are built once, because to build one takes longer than to run it."""
 
 
 class Tables:
@@ -88,7 +121,7 @@ class Tables:
             conditions.append(is_one_of(tables.table_id, ids))
         wanted = select(ddl.tables).where(*conditions)
         with self._database.reading() as connection:
-            return _read(connection, by_name(wanted, tables.folded, text=text, after=after, limit=limit))
+            return _read(connection, _reading(by_name(wanted, tables.folded, text=text, after=after, limit=limit)))
 
     def names(self, ids: Collection[int]) -> tuple[str, ...]:
         """Return the names of those tables and views with these IDs that users can name, ordered by name."""
@@ -242,28 +275,21 @@ def _named(connection: Connection, name: str) -> TableRecord:
 
 
 def _find(connection: Connection, name: str) -> TableRecord | None:
-    found = _read(connection, select(ddl.tables).where(ddl.tables.c.folded == folded(name)))
+    found = _read(connection, _BY_NAME, folded=folded(name))
     return found[0] if found and not found[0].auxiliary else None
 
 
 def read_tables(connection: Connection, table_id: int | None = None) -> tuple[TableRecord, ...]:
     """Return all tables, or only the table with the ID ``table_id``, in the caller's transaction."""
-    wanted = select(ddl.tables).order_by(ddl.tables.c.table_id)
-    return _read(connection, wanted if table_id is None else wanted.where(ddl.tables.c.table_id == table_id))
+    return _read(connection, _ALL) if table_id is None else _read(connection, _BY_ID, id=table_id)
 
 
-def _read(connection: Connection, wanted: Select[Any]) -> tuple[TableRecord, ...]:
-    """Return the tables that ``wanted`` selects, in its order."""
-    key, views = wanted.with_only_columns(ddl.tables.c.table_id), ddl.views.c
-    of_views = select(views.table_id, views.mode, views.depends_on_now).where(views.table_id.in_(key))
-    modes = {row.table_id: row for row in connection.execute(of_views)}
-    sources = ddl.sources.c
-    attached = set(
-        connection.scalars(select(sources.table_id).where(sources.kind == ATTACHED, sources.table_id.in_(key)))
-    )
-    of_columns = select(ddl.columns).where(ddl.columns.c.table_id.in_(key))
+def _read(connection: Connection, reading: _Reading, **given: int | str) -> tuple[TableRecord, ...]:
+    """Return the tables that ``reading`` selects, in its order.  ``given`` has the values of its parameters."""
+    modes = {row.table_id: row for row in connection.execute(reading.views, given)}
+    attached = set(connection.scalars(reading.attached, given))
     columns: dict[int, list[Column]] = {}
-    for row in connection.execute(of_columns.order_by(ddl.columns.c.table_id, ddl.columns.c.column_id)):
+    for row in connection.execute(reading.columns, given):
         column = Column(row.column_id, row.name, DataType.of_column(row.type), bool(row.nullable))
         columns.setdefault(row.table_id, []).append(column)
     return tuple(
@@ -288,7 +314,7 @@ def _read(connection: Connection, wanted: Select[Any]) -> tuple[TableRecord, ...
             is_view=row.table_id in modes and modes[row.table_id].mode != "auxiliary",
             attached=row.table_id in attached,
         )
-        for row in connection.execute(wanted)
+        for row in connection.execute(reading.tables, given)
     )
 
 

@@ -376,10 +376,11 @@ def _shared_ticks() -> Select[Any]:
 _OWN_TICKS: Final = _own_ticks()
 _SHARED_TICKS: Final = _shared_ticks()
 _TICKS: Final = select(*(ddl.ticks.c[name] for name in ("tick_id", "t", "state", "planned_at", "committed_at")))
+_PLANNED: Final = _TICKS.where(ddl.ticks.c.state == "planned")
 
 
 def _planned(connection: Connection) -> TickRecord | None:
-    row = connection.execute(_TICKS.where(ddl.ticks.c.state == "planned")).first()
+    row = connection.execute(_PLANNED).first()
     return None if row is None else TickRecord(**row._mapping)
 
 

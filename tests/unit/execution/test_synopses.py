@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -175,7 +174,7 @@ FIRST = (Row("r", 0, (1, "x", 1_000)), Row("s", 0, (1, "x")))
 
 
 @pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_any_ticks_deliver_what_plain_loops_over_all_rows_find(seed: int, tmp_path: Path) -> None:
+def test_any_ticks_deliver_the_rows_that_plain_loops_find(seed: int, tmp_path: Path) -> None:
     pick, rows = random.Random(seed), (*FIRST, *drawn(seed))
     cuts = sorted({*pick.sample(range(2, len(rows)), 3), len(rows)})
     with made(tmp_path, FIRST) as weft:
@@ -192,7 +191,7 @@ def test_any_ticks_deliver_what_plain_loops_over_all_rows_find(seed: int, tmp_pa
         assert verify(weft.catalog) == []
 
 
-def test_what_several_queries_store_alike_is_stored_once_and_goes_with_the_last(tmp_path: Path) -> None:
+def test_rows_that_several_queries_store_are_stored_once_and_go_with_the_last(tmp_path: Path) -> None:
     rows = (*FIRST, *drawn(1))
     with made(tmp_path, rows, ["before"]) as weft:
         weft.tick(now=rows[20].ts + 1)
@@ -245,7 +244,7 @@ def test_a_tick_reads_only_stored_rows_that_another_process_wrote(
             load(weft, tmp_path, [row])
             if number == 6:  # another process ticks
                 command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home")]
-                subprocess.run([*command, "--now", _text(row.ts + 1)], capture_output=True, check=True)
+                assert forked.run([*command, "--now", _text(row.ts + 1)]).returncode == 0
                 assert read == []
             else:
                 weft.tick(now=row.ts + 1)
@@ -283,11 +282,19 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize(("point", "settled"), KILLS)
-def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, tmp_path: Path) -> None:
-    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
-    with made(tmp_path, rows, names) as weft:
+@pytest.fixture(scope="module")
+def ticked_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home after its first tick."""
+    folder, rows = tmp_path_factory.mktemp("ticked-once"), (*FIRST, *drawn(3))
+    with made(folder, rows, ["before", "within"]) as weft:
         weft.tick(now=rows[20].ts + 1)
+    return folder / "home"
+
+
+@pytest.mark.parametrize(("point", "settled"), KILLS)
+def test_a_tick_that_was_killed_is_done_again(point: str, settled: bool, ticked_once: Path, tmp_path: Path) -> None:
+    rows, names = (*FIRST, *drawn(3)), ["before", "within"]
+    shutil.copytree(ticked_once, tmp_path / "home")
     end = rows[-1].ts + 1
     command = [sys.executable, "-m", "weft", "tick", "--home", str(tmp_path / "home"), "--now", _text(end)]
     died = forked.run(command, point)
@@ -333,7 +340,7 @@ def test_a_query_without_a_synopsis_is_refused_with_the_reason(sql: str, why: st
         weft.install("other", sql, keep="synopsis")
 
 
-def test_what_a_synopsis_cannot_do_is_refused(tmp_path: Path) -> None:
+def test_an_operation_that_a_synopsis_cannot_do_is_refused(tmp_path: Path) -> None:
     with made(tmp_path, FIRST, ["before"]) as weft:
         with pytest.raises(SynopsisError, match="starts with the whole history"):
             weft.install("other", QUERIES["less"].sql, keep="synopsis", start="now")

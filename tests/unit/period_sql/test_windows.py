@@ -65,7 +65,7 @@ def wanted(rows: list[Row], instant: int, function: str, most: int | None) -> Co
     return Counter(found)
 
 
-@pytest.mark.parametrize("seed", shards(60, 20))
+@pytest.mark.parametrize("seed", shards(60, 10))
 def test_ranks_and_values_at_each_instant(seed: int) -> None:
     """``windowed`` for any function, and ``topmost`` for ranks."""
     chance = random.Random(seed)

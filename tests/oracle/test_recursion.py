@@ -76,7 +76,8 @@ def test_stored_rows_are_continued(cases: range) -> None:
         counts["deep"] += trial.read_by["stored rows"] > 0 and " t.d + 1" in found.text.spark
         counts += trial.read_by
     assert counts["stored rows"] >= 2 * len(cases) and counts["deep"] >= 0.2 * len(cases), counts
-    assert counts["grew"] >= 0.5 * len(cases) and counts["touched rows"] >= 0.3 * len(cases), counts
+    least = 0.3 if cases.start == 0 else 0.5  # few cases vary more
+    assert counts["grew"] >= 0.5 * len(cases) and counts["touched rows"] >= least * len(cases), counts
 
 
 def computed_again(trial: Trial) -> None:

@@ -70,7 +70,8 @@ def test_law_4(shard: int | None, record_property: Any) -> None:
     assert counts["formulas"] == len(numbers)
     assert counts["cases"] == len(numbers) * logs * PARTITIONS
     assert counts["unbounded"]
-    assert counts["with answers"] >= 0.65 * counts["formulas"], "the cases have become dull: too few have an answer"
+    least = 0.65 if shard is None else 0.7  # few cases vary more
+    assert counts["with answers"] >= least * counts["formulas"], "the cases have become dull: too few have an answer"
     assert counts["that change"] >= 0.6 * counts["formulas"], "the cases have become dull: too few change"
 
 

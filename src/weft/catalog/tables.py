@@ -36,12 +36,8 @@ class _Reading:
 
 def _reading(wanted: Select[Any]) -> _Reading:
     """Return the queries for the tables that ``wanted`` selects."""
-    key, views, sources, columns = (
-        wanted.with_only_columns(ddl.tables.c.table_id),
-        ddl.views.c,
-        ddl.sources.c,
-        ddl.columns.c,
-    )
+    key = wanted.with_only_columns(ddl.tables.c.table_id)
+    views, sources, columns = ddl.views.c, ddl.sources.c, ddl.columns.c
     return _Reading(
         wanted,
         select(views.table_id, views.mode, views.depends_on_now).where(views.table_id.in_(key)),
@@ -53,7 +49,7 @@ def _reading(wanted: Select[Any]) -> _Reading:
 _ALL: Final = _reading(select(ddl.tables).order_by(ddl.tables.c.table_id))
 _BY_ID: Final = _reading(select(ddl.tables).where(ddl.tables.c.table_id == bindparam("id")))
 _BY_NAME: Final = _reading(select(ddl.tables).where(ddl.tables.c.folded == bindparam("folded")))
-"""The queries of each command are built once, because to build one takes longer than to run it."""
+"""The statements of each command are built once, because building one takes longer than running it."""
 
 
 class Tables:

@@ -59,7 +59,7 @@ class Answer(Tabular):
 
 @dataclass(frozen=True)
 class _Snapshot(Group):
-    """A query whose answers at the instant ``t`` - 1 are computed."""
+    """Compute the answers of a query at the instant ``t`` - 1."""
 
     @cached_property
     def _branches(self) -> tuple[Branch, ...]:

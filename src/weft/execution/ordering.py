@@ -2,8 +2,8 @@
 
 Columns are compared by value: numbers as numbers, instants and dates by time, texts by code points. Binary values are
 compared byte by byte, and false comes before true. NULL comes first. NaN comes after all other numbers. -0.0 equals
-0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and Spark sorts the
-others. The order is the same in Arrow and in Spark.
+0.0. Values of other types are compared as stored text. Arrow sorts answers in the driver's memory, and DuckDB or
+Spark sorts the others. All three give the same order.
 
 The keys of ORDER BY (``sort_key``) sort answers for a reader. They compare values in the same way.
 

@@ -184,7 +184,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of the SELECTs ``parts`` over the branches at the instant ``s``, with the columns of ``schema``.
 
-    ``parts`` gets true for the SQL of DuckDB, and false for that of Spark.  If Spark reads files, return at most the
+    ``parts`` gets true for the SQL of DuckDB, and false for that of Spark.  If a relation is large, return at most the
     first ``MOST_MEMBERS`` + 1 rows of each SELECT.
     """
     if not branches:
@@ -192,7 +192,10 @@ def _rows(
     views = states.views(branches, in_duckdb=True)
     paths = [path for branch in branches for path in branch.paths.values()]
     views.read(paths, slices_between(paths, s, s + 1))
-    rows = states.by_duckdb(_union(parts(True)), schema, views) if states.alone else None
+    rows = None
+    if states.alone:
+        some = parts(True) if _is_small(views) else _limited(parts(True), order)
+        rows = states.by_duckdb(_union(some), schema, views)
     if rows is None:
         rows = _by_spark(states.reader.spark, views, parts(False), order)
     found: list[dict[str, Any]] = rows.to_pylist()
@@ -204,8 +207,16 @@ def _by_spark(spark: SparkSession, views: TempViews, parts: Sequence[str], order
     rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if views.small else None
     if rows is not None:
         return rows
-    limited = [f"SELECT * FROM ({part}) AS l{order} LIMIT {MOST_MEMBERS + 1}" for part in parts]
-    return spark.sql(_union(limited)).toArrow()
+    return spark.sql(_union(_limited(parts, order))).toArrow()
+
+
+def _is_small(views: TempViews) -> bool:
+    most = views.reader.bounds.whole
+    return views.in_memory and sum(rows.data.num_rows for rows in views.local.values()) <= most
+
+
+def _limited(parts: Sequence[str], order: str) -> list[str]:
+    return [f"SELECT * FROM ({part}) AS l{order} LIMIT {MOST_MEMBERS + 1}" for part in parts]
 
 
 def _union(parts: Sequence[str]) -> str:

@@ -30,17 +30,21 @@ _LEAVE_SECONDS: Final = 3.0
 def cancellable(session: Callable[[], SparkSession]) -> Iterator[Callable[[], SparkSession]]:
     """If the command is cancelled, cancel the Spark jobs of the ``with`` block and raise Stopped.
 
-    Yield a function that returns the session of ``session``. The jobs after its first call can be cancelled. Do not use
-    ``cancellable`` in a tick, because the tick would blame a query for the failure.
+    Yield a function that returns the session of ``session``. From its first call until the end of the block, the jobs
+    of this thread can be cancelled. Do not use ``cancellable`` in a tick, because the tick would blame a query for the
+    failure.
     """
     cancel_token = current_cancel_token()
     if cancel_token is None:
         yield session
         return
+    ended = False
     with ExitStack() as tagged:
         contexts: list[SparkContext] = []
 
         def tagging() -> SparkSession:
+            if ended:
+                return session()
             stop_here()
             spark = session()
             if spark.sparkContext not in contexts:
@@ -54,6 +58,8 @@ def cancellable(session: Callable[[], SparkSession]) -> Iterator[Callable[[], Sp
             if cancel_token.cancelled:
                 raise Stopped from None
             raise
+        finally:
+            ended = True
 
 
 @contextmanager

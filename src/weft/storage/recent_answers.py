@@ -15,6 +15,8 @@ from weft.storage.ledger import ResultRow
 
 Rows = tuple[ResultRow, ...]
 _QUERIES: Final = 2_000
+_MOST: Final = 20
+"""The most answers of a query that stay in memory."""
 _LONGEST: Final = 5_000
 """The most characters of the texts of a query's answers that stay in memory.  All answers take at most some 10 MB."""
 
@@ -46,7 +48,11 @@ class RecentAnswers:
         found = read(unknown) if unknown else {}
         with self._lock:
             for query_id, rows in found.items():
-                if sum(len(each) for row in rows for each in row.values if isinstance(each, str | bytes)) <= _LONGEST:
+                if (
+                    count <= _MOST
+                    and sum(len(each) for row in rows for each in row.values if isinstance(each, str | bytes))
+                    <= _LONGEST
+                ):
                     self._rows[keys[query_id]] = rows
             while len(self._rows) > _QUERIES:
                 self._rows.popitem(last=False)

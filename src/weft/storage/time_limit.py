@@ -14,7 +14,7 @@ from threading import TIMEOUT_MAX, Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from weft.errors import LimitExceeded
-from weft.interruption import current_cancel_token
+from weft.interruption import CancelToken, Stopped, current_cancel_token
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,6 +26,7 @@ _AGAIN_SECONDS: Final = 0.1
 @dataclass
 class _Limit:
     seconds: float
+    cancel_token: CancelToken | None = None
     over: bool = False
     ended: bool = False
     woken: Event = field(default_factory=Event)
@@ -59,10 +60,10 @@ _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 def time_limit(seconds: float, *, cancellable: bool = False) -> Iterator[None]:
     """Limit the time of the ``with`` block in this thread. After the limit, computations raise LimitExceeded.
 
-    With ``cancellable``, they also raise LimitExceeded after the command of this thread was cancelled.
+    With ``cancellable``, they raise Stopped after the command of this thread was cancelled.
     """
-    limit = _Limit(seconds)
     cancel_token = current_cancel_token() if cancellable else None
+    limit = _Limit(seconds, cancel_token)
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
     watching.start()
@@ -76,9 +77,11 @@ def time_limit(seconds: float, *, cancellable: bool = False) -> Iterator[None]:
 
 
 def require_time() -> None:
-    """Raise LimitExceeded if the time limit of an enclosing block has expired."""
+    """Raise LimitExceeded if the time limit of an enclosing block has expired, or Stopped after a cancellation."""
     limit = _current.get()
     if limit is not None and limit.over:
+        if limit.cancel_token is not None and limit.cancel_token.cancelled:
+            raise Stopped
         raise LimitExceeded(
             f"the query took longer than {limit.seconds:g} s", hint="Restrict the query, or raise WEFT_QUERY_SECONDS."
         )

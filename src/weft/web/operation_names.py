@@ -16,6 +16,7 @@ OPERATIONS: Final = {
     "history": "GET /tables/{table}/history",
     "install": "POST /queries",
     "loads": "GET /loads",
+    "loads undo": "DELETE /loads/{load}",
     "maintain": "POST /maintain",
     "quarantine list": "GET /quarantine",
     "queries": "GET /queries",

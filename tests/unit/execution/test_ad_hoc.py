@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from weft.algebra.sort_key import Key, compared
 from weft.api import Weft
 from weft.demo.rehearsal import BY_SPARK
 from weft.errors import LimitExceeded
-from weft.execution import duckdb_answers, new_answers
+from weft.execution import driver_reader, duckdb_answers, new_answers
 from weft.execution.groups import instant
 from weft.execution.states import _by_duckdb_alone
+from weft.execution.why import MOST_MEMBERS
 from weft.interruption import CancelToken, Stopped, cancellable_by
 from weft.planning.plan import at_instant, plan
 
@@ -147,3 +149,13 @@ def test_the_rehearsal_of_a_server_has_queries_for_spark(tmp_path: Path) -> None
         for text in BY_SPARK:
             branches = at_instant(plan(text, home.opened.schemas(text)).query, instant(0))
             assert branches and not _by_duckdb_alone(branches), text
+
+
+def test_why_over_a_large_table_shows_some_members(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    weft.install("counted", "SELECT COUNT(*) AS n FROM facts")
+    weft.tick(now=START + 9 * DAY)
+    (whole,) = weft.why("counted", 9).combinations[0].witnesses
+    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, whole=10))
+    (some,) = weft.why("counted", 9).combinations[0].witnesses
+    assert (whole.count, some.count) == (60, MOST_MEMBERS + 1)
+    assert len(some.members) == MOST_MEMBERS

@@ -16,6 +16,7 @@ from weft.catalog.sources import SourceRecord
 from weft.errors import NotAllowed, NotFound, Refused, StorageError, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
+from weft.sql.rendering.render import quoted
 from weft.web.jobs import Go, Job, Outcome, Shown
 from weft.web.paging import page_of
 from weft.web.uploads import Upload
@@ -50,6 +51,12 @@ def listed(visit: Visit) -> Response:
     )
 
 
+def _question(table: TableRecord) -> str:
+    """Return a first query over a table: all its columns that a person loaded."""
+    names = [each.name for each in table.schema.columns if not each.name.startswith("_")]
+    return f"SELECT {', '.join(f't.{quoted(each)}' for each in names)} FROM {quoted(table.name)} t"
+
+
 def show(visit: Visit) -> Response:
     """Show a table: its columns, some rows, its source, its loads and its quarantine."""
     weft = visit.weft
@@ -61,6 +68,7 @@ def show(visit: Visit) -> Response:
     loads, older = page_of(visit, found, _LISTED, lambda last: last.load.load_id, "before")
     return visit.show(
         "table.html",
+        question=_question(table),
         table=table,
         samples=samples,
         trouble=trouble,

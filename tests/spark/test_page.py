@@ -25,7 +25,7 @@ def test_causes_and_another_text(spark: SparkSession, tmp_path: Path) -> None:
         assert_safe(answer)
         why = sent(page, "/queries/1/answers/1", answer)
         assert "Because " in why
-        assert "</b> orders" in why
+        assert '</b> <a href="/tables/orders">orders</a>' in why
         change = page.get("/queries/1/change").text
         later = "SELECT o.id, o.customer FROM orders o WHERE o.ts < NOW() - INTERVAL 1 DAY"
         preview = sent(page, "/queries/1/change", change, do="preview", sql=later)

@@ -94,16 +94,16 @@ def ad_hoc(
     """Return the result of ``compute`` for a query outside of ticks.
 
     ``compute`` gets a reader, whose cache is released afterwards, and the limits. The default of ``allowed`` is the
-    limits of a query in a tick. Spark starts if ``compute`` needs it: ``compute`` is then called again.
+    limits of a query in a tick. ``compute`` is called without a session first, so that it does not wait for the turn to
+    use Spark. If it needs Spark, it is called again with a session, and has the whole time limit again.
 
     Raise ExecutionError if the query cannot run. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
     allowed = allowed or limits(catalog)
-    if not session_started():
-        reader = Reader(None, catalog.data, tables, deepest=allowed.depth)
-        removals = removals_reported(catalog.data, reader.snapshots)
-        with suppress(SparkNeeded), removals, time_limit(allowed.seconds, cancellable=True), _released(reader):
-            return compute(reader, allowed)
+    reader = Reader(None, catalog.data, tables, deepest=allowed.depth)
+    removals = removals_reported(catalog.data, reader.snapshots)
+    with suppress(SparkNeeded), removals, time_limit(allowed.seconds, cancellable=True), _released(reader):
+        return compute(reader, allowed)
     spark = session()
     reader = Reader(spark, catalog.data, tables, deepest=allowed.depth)
     use_cluster_cores(spark)

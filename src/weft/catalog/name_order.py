@@ -32,6 +32,6 @@ def by_name(
 
 
 def is_one_of(column: ColumnElement[int], ids: Collection[int]) -> ColumnElement[bool]:
-    """Return the condition that a column has one of the IDs, of which there may be any number."""
+    """Return the condition that a column has one of the IDs.  A database's limit of parameters does not apply."""
     listed: BindParameter[Any] = bindparam("ids", sorted(ids), expanding=True, literal_execute=True, unique=True)
     return column.in_(listed)

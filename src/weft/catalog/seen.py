@@ -115,7 +115,7 @@ class Seen:
         return found
 
     def saved_by_id(self, saved_id: int) -> SavedQuery:
-        """Return the saved query with this ID.  Raise NotFound if the principal may not fill it in, too."""
+        """Return the saved query with this ID.  Raise NotFound, also if the principal may not fill it in."""
         found = self.catalog.saved.by_id(saved_id)
         if found is None or not self.may(Right.READ, saved_thing(found)):
             raise NotFound(f"there is no saved query #{saved_id}", hint="See the list of saved queries.")
@@ -150,7 +150,10 @@ class Seen:
     def table_page(
         self, text: str | None, kind: TableKind | None, after: str | None, limit: int
     ) -> tuple[TableRecord, ...]:
-        """Return those of ``tables`` that ``Tables.page`` chooses.  A view must be readable."""
+        """Return a page (``Tables.page``) of the tables that the principal may read or load into.
+
+        With the kind "view", return only those that the principal may read.
+        """
         rights = (Right.READ,) if kind == "view" else (Right.READ, Right.LOAD)
         ids = None
         if not any(map(self.rights.reaches_all, rights)):

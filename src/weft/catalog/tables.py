@@ -26,7 +26,7 @@ TableKind = Literal["view", "tracked"]
 
 @dataclass(frozen=True)
 class _Reading:
-    """The queries for some tables, for the views and the attached tables among them, and for their columns."""
+    """The statements that read some tables, the views and the attached tables among them, and their columns."""
 
     tables: Select[Any]
     views: Select[Any]
@@ -35,7 +35,7 @@ class _Reading:
 
 
 def _reading(wanted: Select[Any]) -> _Reading:
-    """Return the queries for the tables that ``wanted`` selects."""
+    """Return the statements that read the tables of ``wanted``."""
     key = wanted.with_only_columns(ddl.tables.c.table_id)
     views, sources, columns = ddl.views.c, ddl.sources.c, ddl.columns.c
     return _Reading(

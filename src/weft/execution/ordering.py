@@ -144,7 +144,7 @@ def spark_order(kinds: Iterable[Kinds], kind: str | None = None) -> list[str]:
             if place < len(each):
                 compared.setdefault(each[place], []).append(number)
         for as_type, numbers in compared.items():
-            value = _in_spark(place, as_type)
+            value = _typed(_SPARK, f"GET(`row`, {place})", as_type)
             if kind is not None and len(numbers) < len(known):
                 value = f"CASE WHEN {kind} IN ({', '.join(map(str, numbers))}) THEN {value} END"
             order.append(value)
@@ -157,7 +157,7 @@ def spark_keys(types: Sequence[DataType], keys: Sequence[Key]) -> list[Column]:
 
     columns = []
     for key in keys:
-        value = F.expr(_in_spark(key.column, _kind(types[key.column])))
+        value = F.expr(_typed(_SPARK, f"GET(`row`, {key.column})", _kind(types[key.column])))
         nulls = "nulls_first" if key.nulls_first else "nulls_last"
         columns.append(getattr(value, f"{'desc' if key.descending else 'asc'}_{nulls}")())
     return columns
@@ -166,18 +166,15 @@ def spark_keys(types: Sequence[DataType], keys: Sequence[Key]) -> list[Column]:
 def duckdb_keys(types: Sequence[DataType], keys: Sequence[Key]) -> list[str]:
     """Return DuckDB's sort expressions of ``keys`` over ``row``."""
     return [
-        f"{_in_duckdb(key.column, _kind(types[key.column]))} {'DESC' if key.descending else 'ASC'} "
+        f"{_typed(_DUCKDB, f'row[{key.column + 1}]', _kind(types[key.column]))} {'DESC' if key.descending else 'ASC'} "
         f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for key in keys
     ]
 
 
-def _in_spark(place: int, as_type: str) -> str:
-    return _SPARK.get(as_type, "TRY_CAST({} AS {})").format(f"GET(`row`, {place})", as_type)
-
-
-def _in_duckdb(place: int, as_type: str) -> str:
-    return _DUCKDB.get(as_type, "TRY_CAST({} AS {})").format(f"row[{place + 1}]", as_type)
+def _typed(forms: Mapping[str, str], text: str, as_type: str) -> str:
+    """Return SQL for the value of a stored text. ``forms`` has the SQL for the types that a cast does not compare."""
+    return forms.get(as_type, "TRY_CAST({} AS {})").format(text, as_type)
 
 
 _SPARK: Final = {"STRING": "{}", "BINARY": "UNBASE64({})", "DOUBLE": "(TRY_CAST({} AS DOUBLE) + 0.0D)"}

@@ -1,4 +1,4 @@
-"""Name operations and parameters of the HTTP API in messages, which name commands and options of the command line."""
+"""Replace commands and options of the command line in messages by operations and parameters of the HTTP API."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ PARAMETERS: Final = frozenset(
         *("purge", "rename", "skip", "slot", "start", "since", "table", "to", "ts", "ts_from", "until", "zone"),
     )
 )
-"""The parameters that have the names of options, and those of ``_OTHERS``."""
+"""The parameters that have the same names as options, and the values of ``_OTHERS``."""
 _OTHERS: Final = {"from": "start"}
 _OF_A_PERIOD: Final = {"from": "since", "to": "until"}
-"""Options with other names than their parameters: in most texts, and in texts about a period from --from to --to."""
+"""The parameters of options with other names.  ``_OF_A_PERIOD`` applies to texts about a period (--from, --to)."""
 _REPLACE: Final = "PUT /queries/{query}"
 _FOR_PYTHON: Final = re.compile(r" \(in Python: [^)]*\)")
 _VALUES: Final = (

@@ -52,7 +52,7 @@ def listed(visit: Visit) -> Response:
 
 
 def _question(table: TableRecord) -> str:
-    """Return a first query over a table: all its columns that a person loaded."""
+    """Return a first query over a table, with all columns except Weft's own."""
     names = [each.name for each in table.schema.columns if not each.name.startswith("_")]
     return f"SELECT {', '.join(f't.{quoted(each)}' for each in names)} FROM {quoted(table.name)} t"
 

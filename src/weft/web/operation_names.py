@@ -9,16 +9,16 @@ OPERATIONS: Final = {
     "audit": "GET /audit",
     "backtest": "POST /backtest",
     "config": "GET /settings",
-    "deliveries": "GET /deliveries",
+    "deliveries": "GET /deliveries?query={query}",
     "doctor": "GET /doctor",
     "explain": "POST /explain",
-    "grants": "GET /grants",
+    "grants": "GET /grants?name={name}",
     "history": "GET /tables/{table}/history",
     "install": "POST /queries",
-    "loads": "GET /loads",
+    "loads": "GET /loads?table={table}",
     "loads undo": "DELETE /loads/{load}",
     "maintain": "POST /maintain",
-    "quarantine list": "GET /quarantine",
+    "quarantine list": "GET /quarantine?table={table}",
     "queries": "GET /queries",
     "remove": "DELETE /queries/{query}",
     "results": "GET /queries/{query}/answers",
@@ -41,7 +41,10 @@ OPERATIONS: Final = {
     "view remove": "DELETE /views/{view}",
     "view show": "GET /views/{view}",
 }
-"""Commands, and the operations that do the same.  A part of a path in braces is the first argument of the command."""
+"""Commands, and the operations that do the same.  A part in braces is the first argument of the command.
+
+The part after a question mark is left out for commands without an argument.
+"""
 PARAMETERS: Final = frozenset(
     (
         *("allow_empty", "allow_unbounded", "at", "columns", "dialect", "digest", "discard_history", "duplicates"),
@@ -73,6 +76,8 @@ def named_operations(text: str) -> str:
 
     >>> named_operations("Resume the query with `weft resume late`.")
     'Resume the query with `POST /api/v1/queries/late/resume`.'
+    >>> named_operations("See `weft deliveries late`. All of them: `weft deliveries`.")
+    'See `GET /api/v1/deliveries?query=late`. All of them: `GET /api/v1/deliveries`.'
     >>> named_operations("Name a channel with --to, or omit --digest.")
     'Name a channel with `to`, or omit `digest`.'
     >>> named_operations("a synopsis starts with the whole history: --from now cannot omit earlier answers")
@@ -130,5 +135,6 @@ def _operation(command: str) -> str | None:
     arguments = words[len(name.split()) :]
     if arguments and re.fullmatch(r"\w[\w.-]*", arguments[0]):
         path = re.sub(r"{\w+}", arguments[0], path, count=1)
+    path = re.sub(r"\?\w+={\w+}", "", path)
     method, place = path.split(" ")
     return f"`{method} /api/v1{place}`" + (f" with {' and '.join(given)}" if given else "")

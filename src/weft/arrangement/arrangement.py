@@ -36,6 +36,7 @@ from weft.arrangement.run import (
     RunRecord,
     SortedRun,
     is_cut,
+    keep_open,
     open_run,
     sorted_rows,
     write_run,
@@ -220,14 +221,11 @@ class Arrangement:
             self._refuse(damage.message)
 
     def _opened(self, records: Sequence[RunRecord]) -> tuple[SortedRun, ...]:
-        open_already = {run.record: run for run in self._runs}
-        return tuple(
-            open_already[record] if record in open_already else open_run(self.folder, record, self.schema)
-            for record in records
-        )
+        return tuple(open_run(self.folder, record, self.schema) for record in records)
 
     def _take(self, raw: bytes | None, manifest: Manifest | None, runs: tuple[SortedRun, ...]) -> None:
         self._raw, self._manifest, self._runs = raw, manifest, runs
+        keep_open(self.folder, runs)
 
     def _refuse(self, why: str) -> None:
         self.why_rebuilt = why

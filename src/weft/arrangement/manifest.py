@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from weft.access import follow_folder
-from weft.arrangement.run import ArrangementError, RunRecord
+from weft.arrangement.run import ArrangementError, RunRecord, keep_open
 from weft.failpoint import failpoint
 from weft.storage.compaction import Compaction
 from weft.storage.delta_log import DataFile
@@ -163,6 +163,7 @@ def remove(folder: Path) -> None:
 
     The caller must hold the home's lease. Raise ArrangementError if a file cannot be deleted.
     """
+    keep_open(folder, ())
     try:
         (folder / MANIFEST).unlink(missing_ok=True)
         failpoint("arrangement.forgotten")

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,12 @@ from weft.errors import StorageError
 RUN_SUFFIX: Final = ".arrow"
 
 _checked: set[tuple[object, ...]] = set()
+_MOST_FOLDERS: Final = 256
+_open: OrderedDict[Path, Mapping[tuple[object, ...], SortedRun]] = OrderedDict()
+"""The open runs of the arrangements that this process used last, by identity.
+
+A run that stays open keeps the pages of its file mapped, so the next look-up causes few page faults.
+"""
 
 
 class ArrangementError(StorageError):
@@ -57,6 +64,7 @@ class SortedRun:
     """An open run, which stays readable after another process deletes the file."""
 
     record: RunRecord
+    identity: tuple[object, ...]
     batches: tuple[pa.RecordBatch, ...]
     least: pa.Array
     greatest: pa.Array
@@ -115,6 +123,9 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
     path = folder / record.name
     try:
         identity = _identity(path, record)
+        known = _open.get(folder, {}).get(identity)
+        if known is not None:
+            return known
         if os.stat(path).st_size != record.size:
             raise ArrangementDamaged(
                 "the size of a sorted file of an arrangement differs from the size that was written", where=str(path)
@@ -138,7 +149,17 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
     _checked.add(identity)
     bounds = [(batch.column("hash")[0].as_py(), batch.column("hash")[-1].as_py()) for batch in batches]
     least, greatest = (pa.array([bound[at] for bound in bounds], pa.uint64()) for at in (0, 1))
-    return SortedRun(record, batches, least, greatest)
+    return SortedRun(record, identity, batches, least, greatest)
+
+
+def keep_open(folder: Path, runs: Iterable[SortedRun]) -> None:
+    """Keep exactly these runs of an arrangement open.  Close the arrangement that was used least recently."""
+    _open.pop(folder, None)
+    kept = {run.identity: run for run in runs}
+    if kept:
+        _open[folder] = kept
+    while len(_open) > _MOST_FOLDERS:
+        _open.popitem(last=False)
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:

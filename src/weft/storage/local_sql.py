@@ -75,9 +75,9 @@ def _connected(key: _Key) -> duckdb.DuckDBPyConnection:
 
 
 def another(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return a further connection, in UTC, to the DuckDB of a connection. Close it, or drop it at the end."""
+    """Return a further connection to the DuckDB of a connection. Close it, or drop it at the end."""
     new = connection.cursor()
-    new.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")  # a further connection inherits neither
+    new.execute("SET enable_progress_bar = false")  # a further connection does not inherit it
     return new
 
 
@@ -108,6 +108,7 @@ def _start(folder: str, threads: int, prepared: tuple[str, ...]) -> duckdb.DuckD
         "preserve_insertion_order": True,
     }
     connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     for statement in prepared:
         connection.execute(statement)
     return connection

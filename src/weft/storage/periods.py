@@ -91,7 +91,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], most: int = 3) -> list[tu
     names = ", ".join(map(quoted, keys))
     text = f"SELECT {names}, count(*) FROM given GROUP BY {names} HAVING count(*) > 1 ORDER BY ALL LIMIT {most}"
     with over(given=rows) as connection:
-        return [(tuple(row[:-1]), int(row[-1])) for row in connection.sql(text).fetchall()]
+        return [(tuple(row[:-1]), int(row[-1])) for row in connection.execute(text).fetchall()]
 
 
 def difference(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Final
 
@@ -57,6 +58,11 @@ class RelationLog:
     files: tuple[str, ...] = ()
     last: int | None = None
     now: pa.Table | None = None
+
+    @cached_property
+    def size(self) -> int:
+        """The size of ``rows`` in bytes."""
+        return self.rows.nbytes
 
     @classmethod
     def of(cls, relation: pa.Schema, rows: pa.Table, files: tuple[str, ...] = ()) -> RelationLog:
@@ -179,9 +185,9 @@ def _cache(table: Table, log: RelationLog) -> None:
     with _cache_lock:
         _cached.pop(str(table), None)
         _cached[str(table)] = log
-        size = sum(each.rows.nbytes for each in _cached.values())
+        size = sum(each.size for each in _cached.values())
         while size > _MOST_BYTES:
-            size -= _cached.pop(next(iter(_cached))).rows.nbytes
+            size -= _cached.pop(next(iter(_cached))).size
 
 
 def _at(log: pa.Table, relation: pa.Schema) -> pa.Table:

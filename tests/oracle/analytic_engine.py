@@ -153,7 +153,10 @@ def informative_world(engine: Prepared, found: Case, tries: int) -> Probe:
     numbers = random.Random(found.salt).sample(range(len(engine.worlds)), tries)
     for number in numbers:
         engine.look(number)
-        early, late = (frozenset(engine.at(text, instant)) for instant in PROBED)
+        early = frozenset(engine.at(text, PROBED[0]))
+        if not early and best is not None:
+            continue  # ``changes`` is false, and an earlier world has answers
+        late = frozenset(engine.at(text, PROBED[1]))
         probe = Probe(number, bool(early or late), bool(early) and early != late)
         if probe.changes:
             return probe

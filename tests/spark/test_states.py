@@ -14,7 +14,7 @@ from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.algebra.schema import DOUBLE, INT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.arrangement import state_store
-from weft.execution import driver_reader, last_rows, totals
+from weft.execution import driver_reader, first_groups, last_rows, totals
 from weft.execution.driver_reader import NOTHING, ReadBounds
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ def test_answers_do_not_depend_on_stored_totals(
     continued: list[int] = []
     first: list[int] = []
     last: list[int] = []
-    changes, of_first, of_last = totals.Totals.changes, totals.Totals.first, last_rows.LastRows.changes
+    changes, of_first, of_last = totals.Totals.changes, first_groups.FirstGroups.input, last_rows.LastRows.changes
 
     def counted(self: totals.Totals, *arguments: Any) -> None:
         continued.append(1)
         changes(self, *arguments)
 
-    def few(self: totals.Totals, *arguments: Any) -> Any:
+    def few(self: first_groups.FirstGroups, *arguments: Any) -> Any:
         first.append(1)
         return of_first(self, *arguments)
 
@@ -148,7 +148,7 @@ def test_answers_do_not_depend_on_stored_totals(
 
     monkeypatch.setattr(last_rows.LastRows, "changes", new)
     monkeypatch.setattr(totals.Totals, "changes", counted)
-    monkeypatch.setattr(totals.Totals, "first", few)
+    monkeypatch.setattr(first_groups.FirstGroups, "input", few)
     home = replay_home(tmp_path / "home")
     ticked(home, spark, rows, lambda _: accident(tmp_path / "home", chance))
     # The test would otherwise say nothing about what is stored. What is lost is computed as of the last tick.

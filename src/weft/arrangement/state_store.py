@@ -53,6 +53,7 @@ _READABLE: Final = (3, _FORMAT)
 """The versions that can be read. Totals of another version are computed again. The parts of version 3 have no order."""
 _HASH: Final = "_hash"
 """The column of a part with the hash of the group, by which the rows are ordered."""
+_FEW_ROWS: Final = 20_000
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
 """The file that marks a state with too many groups."""
@@ -352,8 +353,12 @@ def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:
 
 @contextmanager
 def sql_over(relations: Mapping[str, pa.Table]) -> Iterator[TemporalSql]:
-    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name."""
-    with temporal_sql(2) as sql:
+    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name.
+
+    Over few rows, a second thread costs processor time and saves none.
+    """
+    few = sum(rows.num_rows for rows in relations.values()) < _FEW_ROWS
+    with temporal_sql(1 if few else 2) as sql:
         for name, rows in relations.items():
             sql.given(name, rows)
         yield sql

@@ -293,7 +293,9 @@ class StateReader:
 
     def _continue(self, made: Continued, stored: StoredTotals) -> bool:
         """Compute the changes from the stored rows. Return False if the changes are too many, or if DuckDB fails."""
-        state = since(made.state, instant(stored.at))
+        state, (tau, _) = made.state, window_of(made.state)
+        if stored.at != tau:
+            state = since(state, instant(stored.at))
         try:
             with duckdb_failures():
                 if isinstance(made, StoredRecursion):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,9 @@ from replayed import DAY, HOUR, START, answers, load, replay_home
 from weft.algebra.schema import DOUBLE, INT, STRING, TIMESTAMP
 from weft.api import Weft
 from weft.arrangement import state_store
-from weft.execution import driver_reader, last_rows, totals
+from weft.execution import driver_reader, first_groups, last_rows, totals
 from weft.execution.driver_reader import NOTHING, ReadBounds
+from weft.planning import first_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,15 +134,20 @@ def test_answers_do_not_depend_on_stored_totals(
     continued: list[int] = []
     first: list[int] = []
     last: list[int] = []
-    changes, of_first, of_last = totals.Totals.changes, totals.Totals.first, last_rows.LastRows.changes
+    read, of_totals = Counter[str](), first_groups.FirstGroups._of_totals
+    changes, of_first, of_last = totals.Totals.changes, first_groups.FirstGroups.input, last_rows.LastRows.changes
 
     def counted(self: totals.Totals, *arguments: Any) -> None:
         continued.append(1)
         changes(self, *arguments)
 
-    def few(self: totals.Totals, *arguments: Any) -> Any:
+    def few(self: first_groups.FirstGroups, *arguments: Any) -> Any:
         first.append(1)
         return of_first(self, *arguments)
+
+    def again(self: first_groups.FirstGroups, partitions: Any) -> Any:
+        read["all partitions" if partitions is None else "some partitions"] += 1
+        return of_totals(self, partitions)
 
     def new(self: last_rows.LastRows, *arguments: Any) -> None:
         last.append(1)
@@ -148,11 +155,14 @@ def test_answers_do_not_depend_on_stored_totals(
 
     monkeypatch.setattr(last_rows.LastRows, "changes", new)
     monkeypatch.setattr(totals.Totals, "changes", counted)
-    monkeypatch.setattr(totals.Totals, "first", few)
+    monkeypatch.setattr(first_groups.FirstGroups, "input", few)
+    monkeypatch.setattr(first_groups.FirstGroups, "_of_totals", again)
+    monkeypatch.setattr(first_rows, "_SPARE", 0)
     home = replay_home(tmp_path / "home")
     ticked(home, spark, rows, lambda _: accident(tmp_path / "home", chance))
     # The test would otherwise say nothing about what is stored. What is lost is computed as of the last tick.
     assert len(continued) > STEPS and min(len(first), len(last)) > 2
+    assert read["all partitions"] and (accident is not kept or read["some partitions"]), read
     assert delivered(home) == at_once
 
 

@@ -85,14 +85,19 @@ def row_checksums(batch: pa.RecordBatch) -> pa.Array:
     return _one(_computed(carried, f"{_row_hash(len(columns))} AS sum")["sum"])
 
 
+def key_hashes(keys: pa.RecordBatch) -> pa.Array:
+    """Return the hash of each key (UINT64). All columns belong to the key."""
+    columns = [_key_form(column) for column in keys.columns]
+    table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
+    return _one(_computed(table, f"{_key_hash(columns)} AS hash")["hash"])
+
+
 def distinct_hashes(keys: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the distinct hashes of the keys in ascending order.
 
     The second array has the index of one key for each hash. The third array has the number of keys for each hash.
     """
-    columns = [_key_form(column) for column in keys.columns]
-    table = pa.table(columns, names=[f"k{i}" for i in range(len(columns))])
-    hashes = _one(_computed(table, f"{_key_hash(columns)} AS hash")["hash"])
+    hashes = key_hashes(keys)
     order = pc.array_sort_indices(hashes)
     hashes = hashes.take(order)
     differs = pc.not_equal(hashes.slice(1), hashes.slice(0, len(hashes) - 1))

@@ -7,7 +7,8 @@ corrected since.
 
 The totals are stored in *parts*, as in a log-structured merge tree. A tick writes a part with the changes of the totals
 of few groups. The rows of a group in all parts add up to its totals. Parts of about equal size become one part. The
-cost of a write therefore follows the changes. Parts are Arrow files that are mapped into memory.
+cost of a write therefore follows the changes. Parts are Arrow files that are mapped into memory. The rows of a part are
+in the order of a hash of the group, so that a tick finds the groups that change by binary search.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from weft.access import make_file, make_folder
+from weft.arrangement.hashing import distinct_hashes, hash_version, is_supported, key_hashes
+from weft.arrangement.run import matches
 from weft.failpoint import failpoint
 from weft.period_sql.notation import conjunction, same
 from weft.storage.columns import conformed
@@ -43,8 +47,13 @@ MOST_BYTES: Final = 512 << 20
 """The totals of more bytes are not stored, and DuckDB returns no more for one state."""
 _SMALLER: Final = 4
 """A part becomes one with the part before it, unless that is more than this many times as large."""
-_FORMAT: Final = 3
-"""The version of the totals. Totals of another version are computed again."""
+_FORMAT: Final = 4
+"""The version of the totals."""
+_READABLE: Final = (3, _FORMAT)
+"""The versions that can be read. Totals of another version are computed again. The parts of version 3 have no order."""
+_HASH: Final = "_hash"
+"""The column of a part with the hash of the group, by which the rows are ordered."""
+_FEW_ROWS: Final = 20_000
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
 """The file that marks a state with too many groups."""
@@ -84,7 +93,32 @@ class StoredTotals:
     @property
     def rows(self) -> pa.Table:
         """The rows of all parts. A group may have several rows, which add up to its totals."""
-        return pa.concat_tables(self.parts)
+        return pa.concat_tables(map(_plain, self.parts))
+
+    @property
+    def largest(self) -> pa.Table:
+        """The rows of the first part, in which each group has one row."""
+        return _plain(self.parts[0])
+
+    @property
+    def later(self) -> pa.Table:
+        """The rows of the other parts."""
+        return pa.concat_tables(map(_plain, (self.parts[0].slice(0, 0), *self.parts[1:])))
+
+    def among(self, keys: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Return the rows whose columns ``names`` are equal to those of a row of ``keys``, and possibly further rows.
+
+        NULL equals NULL.
+        """
+        if not all(_is_ordered(part, names) for part in self.manifest):
+            return among(self.rows, keys, names)
+        wanted = keys.select(names).cast(self.parts[0].select(names).schema).combine_chunks()
+        if not wanted.num_rows:
+            return _plain(self.parts[0].slice(0, 0))
+        hashes, _, _ = distinct_hashes(*wanted.to_batches())
+        batches = (batch for part in self.parts for batch in part.to_batches())
+        found = [batch.take(matches(batch.column(_HASH), hashes)[0]) for batch in batches]
+        return _plain(pa.Table.from_batches(found, self.parts[0].schema))
 
 
 @dataclass(frozen=True)
@@ -108,21 +142,32 @@ class StateStore:
         return None
 
     def write(
-        self, state: str, at: int, rows: pa.Table, files: Files, before: StoredTotals | None, added_up: AddedUp
+        self,
+        state: str,
+        at: int,
+        rows: pa.Table,
+        files: Files,
+        before: StoredTotals | None,
+        added_up: AddedUp,
+        key: Sequence[str] = (),
     ) -> None:
         """Store the totals of all groups at the instant ``at``: ``rows`` and the totals ``before``.
 
-        Errors of the disk are ignored.
+        ``key`` has the columns of the groups. Errors of the disk are ignored.
         """
         parts, manifest = ((), ()) if before is None else (before.parts, before.manifest)
-        kept = _untouched([part.num_rows for part in parts], rows.num_rows)
+        kept, ordered = _untouched([part.num_rows for part in parts], rows.num_rows), can_be_ordered(rows.schema, key)
         if sum(part.num_rows for part in parts) + rows.num_rows > MOST_GROUPS:
             kept = 0
+        if ordered and not all(_is_ordered(part, key) for part in manifest):
+            kept = 0
         if parts[kept:]:
-            rows = added_up(pa.concat_tables([*parts[kept:], rows.cast(parts[0].schema)]))
+            old = [_plain(part) for part in parts[kept:]]
+            rows = added_up(pa.concat_tables([*old, rows.cast(old[0].schema)]))
         if rows.num_rows > MOST_GROUPS or sum(part.nbytes for part in parts[:kept]) + rows.nbytes > MOST_BYTES:
             self.refuse(state)
             return
+        rows = _ordered(rows, key) if ordered else rows
         folder, name = self.folder / state, f"{at}.arrow"
         with suppress(OSError):
             make_folder(folder)
@@ -133,7 +178,7 @@ class StateStore:
             digest = _digest(draft)
             draft.replace(folder / name)  # a reader may have mapped the file with this name
             failpoint("state.written")
-            part = {"data": name, "rows": rows.num_rows, "digest": digest}
+            part = {"data": name, "rows": rows.num_rows, "digest": digest, "order": _order(key) if ordered else []}
             self._record(folder, at, [*manifest[:kept], part], files)
 
     def advance(self, state: str, stored: StoredTotals, at: int, files: Files) -> None:
@@ -186,7 +231,7 @@ class StateStore:
     def _read(self, folder: Path, at: int, files: Files) -> StoredTotals | None:
         try:
             manifest = json.loads((folder / f"{at}.json").read_bytes())
-            if manifest["format"] != _FORMAT or not _is_valid(manifest["files"], at, files):
+            if manifest["format"] not in _READABLE or not _is_valid(manifest["files"], at, files):
                 return None
             tables = {each.table for each in files.values() if each.table is not None}
             if tables and (revised := self.revised(tables, at)) is not None and revised < at:
@@ -213,6 +258,34 @@ def _part(data: Path, known: Mapping[str, Any]) -> pa.Table:
     if rows.num_rows != known["rows"]:
         raise ValueError(f"{data} lacks rows")
     return rows
+
+
+def _plain(part: pa.Table) -> pa.Table:
+    """Return a part without the hashes."""
+    return part.drop_columns([_HASH]) if _HASH in part.column_names else part
+
+
+def _order(key: Sequence[str]) -> list[str]:
+    """Return how the manifest describes the order of a part. DuckDB may change its hashes."""
+    return [*key, hash_version()]
+
+
+def _is_ordered(part: Mapping[str, Any], key: Sequence[str]) -> bool:
+    """Return whether the manifest describes a part in the order of ``key``."""
+    return part.get("order") == _order(key)
+
+
+def can_be_ordered(schema: pa.Schema, key: Sequence[str]) -> bool:
+    """Return whether rows can have the order of the columns ``key``: each has a hash."""
+    kinds = [schema.field(name).type for name in key]
+    return bool(kinds) and all(is_supported(kind) and not pa.types.is_list(kind) for kind in kinds)
+
+
+def _ordered(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Order rows by the hashes of the columns ``key``, and add the hashes."""
+    batches = rows.select(key).combine_chunks().to_batches()
+    hashes = key_hashes(batches[0]) if batches else pa.array([], pa.uint64())
+    return rows.append_column(_HASH, hashes).take(pc.array_sort_indices(hashes)).combine_chunks()
 
 
 def _untouched(sizes: Sequence[int], new: int) -> int:
@@ -280,8 +353,12 @@ def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:
 
 @contextmanager
 def sql_over(relations: Mapping[str, pa.Table]) -> Iterator[TemporalSql]:
-    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name."""
-    with temporal_sql(2) as sql:
+    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name.
+
+    Over few rows, a second thread costs processor time and saves none.
+    """
+    few = sum(rows.num_rows for rows in relations.values()) < _FEW_ROWS
+    with temporal_sql(1 if few else 2) as sql:
         for name, rows in relations.items():
             sql.given(name, rows)
         yield sql

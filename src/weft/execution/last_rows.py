@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import StateSchema
-from weft.arrangement.state_store import MOST_GROUPS, StoredTotals, among, computed
+from weft.arrangement.state_store import MOST_GROUPS, StoredTotals, computed
 from weft.derivation.stateful import key_columns
 from weft.execution.driver_reader import LocalRows
 from weft.execution.guarded import collected
@@ -42,6 +42,11 @@ class LastRows:
     news: Rows | None = None
 
     @property
+    def names(self) -> list[str]:
+        """The columns of the partition in the stored rows, by which they are looked up."""
+        return VALID_TIME.columns(len(key_columns(self.state)))
+
+    @property
     def stored(self) -> pa.Schema:
         """The columns of the stored rows: those of the state's input."""
         outside = {*VALID_TIME.period, "sign"}
@@ -62,8 +67,7 @@ class LastRows:
         if deltas is None or not deltas.num_rows:
             self.news = LocalRows(self.state, schema.empty_table())
             return
-        keys = VALID_TIME.columns(len(key_columns(self.state)))
-        before = among(stored.rows.cast(self.stored), deltas, keys)
+        before = stored.among(deltas, self.names).cast(self.stored)
         text = new_rows_sql(state, "deltas_", "before_")
         self.news = LocalRows(self.state, computed(text, schema, deltas_=deltas, before_=before))
         self.changed = self.added_up(deltas.select(self.stored.names))

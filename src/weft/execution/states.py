@@ -22,6 +22,7 @@ from weft.arrangement.state_store import MOST_BYTES, MOST_GROUPS, Files, StateSt
 from weft.derivation.stateful import key_columns, states
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
+from weft.execution.first_groups import FirstGroups
 from weft.execution.groups import instant
 from weft.execution.guarded import COLLECTED, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
@@ -33,7 +34,7 @@ from weft.execution.totals import Totals, deltas_schema, files_below
 from weft.execution.whole_tables import bounded_rows
 from weft.execution.windows import NEVER, slices_between
 from weft.period_sql.notation import DUCKDB, SPARK, Dialect
-from weft.planning.first_rows import first_rows
+from weft.planning.first_rows import FirstRows, first_rows
 from weft.planning.plan import Branch, columns_read
 from weft.planning.recursion_plan import RecursionPlan, continued_recursion, recursion_plan, tables_read
 from weft.planning.state_causes import all_states
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 
 
 Continued: TypeAlias = Totals | StoredRecursion | LastRows
+Kept: TypeAlias = Continued | FirstGroups
 _CONTINUED: Final[Mapping[type[Relation], Callable[[StateSchema, Reader], Continued]]] = {
     Grouped: Totals,
     Recursive: StoredRecursion,
@@ -92,7 +94,7 @@ class StateReader:
     """Whether DuckDB computes all branches that read the states."""
     room: int = _ROOM
     known: dict[tuple[str, str], Rows] = field(default_factory=dict)
-    continued: dict[str, Continued | None] = field(default_factory=dict)
+    continued: dict[str, Kept | None] = field(default_factory=dict)
 
     def views(self, branches: Iterable[Branch], *, in_duckdb: bool = False) -> TempViews:
         """Return the views of branches. With ``in_duckdb``, DuckDB computes the branches if it can do so alone."""
@@ -145,7 +147,7 @@ class StateReader:
             return self._once(state, groups)
         return self._looked_up(state, groups, [path for path in same if isinstance(path, Lookup)], vias)
 
-    def _of_continued(self, state: StateSchema, read: Callable[[Continued], Rows | None]) -> Rows | None:
+    def _of_continued(self, state: StateSchema, read: Callable[[Kept], Rows | None]) -> Rows | None:
         """Return the rows of the continued state that ``read`` selects, or None.
 
         If DuckDB fails, read all rows from the tables.
@@ -160,15 +162,16 @@ class StateReader:
             self.continued[state.name] = whole = self._begun(state)
             return read(whole)
 
-    def _continued(self, state: StateSchema) -> Continued | None:
+    def _continued(self, state: StateSchema) -> Kept | None:
         """Return the state as one that continues the rows of the last tick, or None if this is impossible."""
         if state.name not in self.continued:
             self.continued[state.name] = self._continuing(state)
         return self.continued[state.name]
 
-    def _continuing(self, state: StateSchema) -> Continued | None:
+    def _continuing(self, state: StateSchema) -> Kept | None:
         store, (tau, t) = self.reader.state_store, window_of(state)
-        if store is None or (state_deltas(state) is None and continued_recursion(state) is None):
+        first = first_rows(state_rows(state, None)) if isinstance(state.operator, Windowed) else None
+        if store is None or (first is None and state_deltas(state) is None and continued_recursion(state) is None):
             return None
         files = files_below(state, self.reader)
         if any(file.attached for stored in files.values() for file in stored.files):
@@ -176,6 +179,8 @@ class StateReader:
         name = timeless(state).name
         if store.is_refused(name):
             return None
+        if first is not None:
+            return self._first_groups(state, first, store, name, files)
         stored = None if tau is None else store.totals(name, tau, files)
         if stored is not None and not may_continue(state, stored.at):
             stored = None
@@ -190,6 +195,25 @@ class StateReader:
             self._store(store, name, made, stored, files)
         return made
 
+    def _first_groups(
+        self, state: StateSchema, first: FirstRows, store: StateStore, name: str, files: Files
+    ) -> FirstGroups | None:
+        """Return the first groups of a state with ranks, or None if the totals of its input are not continued."""
+        totals = self._continued(first.input) if same_in_duckdb(state) else None
+        if not isinstance(totals, Totals) or totals.base is None or not totals.names:
+            return None
+        at, (_, t) = totals.base.at, window_of(state)
+        stored = store.totals(name, at, files)
+        made = FirstGroups(state, first, totals, stored if stored is not None and stored.at == at else None)
+        try:
+            with duckdb_failures():
+                made.continue_()
+        except DuckdbFailed:
+            return None
+        if t < NEVER and (made.base is not None or not store.has_later(name, at)):
+            self._store(store, name, made, made.base, files)
+        return made
+
     def _made(self, state: StateSchema) -> Continued:
         return _CONTINUED[type(state.operator)](state, self.reader)
 
@@ -197,14 +221,14 @@ class StateReader:
         self,
         store: StateStore,
         name: str,
-        made: Continued,
+        made: Kept,
         stored: StoredTotals | None,
         files: Files,
     ) -> None:
         _, t = window_of(made.state)
         if made.changed is not None:
             with suppress(DuckdbFailed), duckdb_failures():  # the next tick computes what is not stored
-                store.write(name, t, made.changed, files, stored, made.added_up)
+                store.write(name, t, made.changed, files, stored, made.added_up, made.names)
         elif stored is not None:
             store.advance(name, stored, t, files)
         else:
@@ -228,7 +252,7 @@ class StateReader:
         if rows is None:
             return None
         with suppress(DuckdbFailed), duckdb_failures():
-            store.write(name, tau, rows.cast(made.stored), files, None, made.added_up)
+            store.write(name, tau, rows.cast(made.stored), files, None, made.added_up, made.names)
         return store.totals(name, tau, files)
 
     def _begun(self, state: StateSchema) -> Continued:
@@ -269,7 +293,9 @@ class StateReader:
 
     def _continue(self, made: Continued, stored: StoredTotals) -> bool:
         """Compute the changes from the stored rows. Return False if the changes are too many, or if DuckDB fails."""
-        state = since(made.state, instant(stored.at))
+        state, (tau, _) = made.state, window_of(made.state)
+        if stored.at != tau:
+            state = since(state, instant(stored.at))
         try:
             with duckdb_failures():
                 if isinstance(made, StoredRecursion):
@@ -389,18 +415,16 @@ class StateReader:
 
     def _first_rows(self, plan: StateRows, keys: Keys | None, given: pa.Table | DataFrame | None) -> dict[str, Rows]:
         """Return the only input of first ranks without the rows that no partition needs, or nothing."""
-        first = first_rows(plan)
-        if first is None or not same_in_duckdb(plan.state):
-            return {}
-        totals = self._continued(first.input)
-        if not isinstance(totals, Totals) or totals.whole is not None or not totals.names:
+        made = self.continued.get(plan.state.name)
+        first = first_rows(plan) if isinstance(made, FirstGroups) else None
+        if first is None or not isinstance(made, FirstGroups):
             return {}
         partitions = None
         if keys is not None and isinstance(given, pa.Table):
             partitions = given.rename_columns([f"p{place + 1}" for place in keys.places])
         try:
             with duckdb_failures():
-                return {first.view: totals.first(first, partitions)}
+                return {first.view: made.input(partitions)}
         except DuckdbFailed:
             return {}
 

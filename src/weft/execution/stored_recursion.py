@@ -61,6 +61,11 @@ class StoredRecursion:
     news: pa.Table | None = None
     continued: ContinuedRecursion | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """The columns by which the stored rows are looked up: none."""
+        return []
+
     def all_rows(self, plan: RecursionPlan, views: TempViews) -> None:
         """Compute all rows from the tables, which ``views`` has."""
         rows, last = all_rows(plan, views, self.reader)

@@ -7,7 +7,8 @@ The totals at the end of the last tick, and the exact deltas since then, determi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,15 +17,14 @@ import pyarrow.compute as pc
 from weft.algebra.access import Access, DeltaScan, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import TIMESTAMP
-from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, StoredTotals, among, computed
+from weft.arrangement.state_store import MOST_GROUPS, Files, StoredFiles, StoredTotals, computed
 from weft.derivation.stateful import key_columns
 from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.guarded import collected
 from weft.execution.reader import Reader
 from weft.execution.relations import ResultsTable
 from weft.execution.temp_views import Rows
-from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect
-from weft.planning.first_rows import FirstRows
+from weft.period_sql.notation import DUCKDB, VALID_TIME, Dialect, conjunction, listed, same
 from weft.planning.state_plan import StateRows, base_scans
 from weft.planning.state_sql import added_sql, added_up_sql, continued_sql, inputs, totals_of
 from weft.storage.columns import arrow_type, stored_schema
@@ -71,24 +71,23 @@ class Totals:
 
     ``changed`` has the totals of all groups at the end of the window, or the changes of the totals in the window, or
     None if nothing changed. The other fields are the result of ``all_groups`` or of ``changes``. In ``base``, a group
-    may have several rows, which add up. In its first ``largest`` rows, each group has one row. ``near`` has the rows of
-    ``base`` for the groups that change.
+    may have several rows, which add up. In its first part, each group has one row. ``near`` has the rows of ``base``
+    for the groups that change, and possibly for others.
     """
 
     state: StateSchema
     reader: Reader
     changed: pa.Table | None = None
     whole: Rows | None = None
-    base: pa.Table | None = None
-    largest: int = 0
-    near: pa.Table | None = None
-    deltas: pa.Table | None = None
+    base: StoredTotals | None = None
+    near: pa.Table = field(init=False)
+    deltas: pa.Table = field(init=False)
     continued: StateSchema | None = None
     touched: Rows | None = None
 
     @property
     def names(self) -> list[str]:
-        """The columns of the groups in the stored totals."""
+        """The columns of the groups in the stored totals, by which they are looked up."""
         return VALID_TIME.columns(len(key_columns(self.state)))
 
     @property
@@ -129,13 +128,13 @@ class Totals:
 
     def changes(self, state: StateSchema, stored: StoredTotals, deltas: pa.Table | None) -> None:
         """Set the totals just before the window of ``state``, and the deltas in this window."""
-        self.continued, self.base, self.largest = state, stored.rows.cast(self.stored), stored.parts[0].num_rows
+        self.continued, self.base = state, stored
+        self.deltas = deltas_schema(state).empty_table() if deltas is None else deltas
+        self.near = self.of_groups(self.deltas)
         if deltas is None or not deltas.num_rows:
             self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
             return
-        self.deltas = deltas
-        self.near = among(self.base, deltas, self.names)
-        self.touched = self._given(self._computed(self.near))
+        self.touched = self._given(self._computed("near_", {"near_": self.near}))
         added = computed(added_sql(state, "deltas_"), self.stored, deltas_=deltas)
         self.changed = added if added.num_rows else None
 
@@ -151,26 +150,37 @@ class Totals:
         if all(isinstance(path, DeltaScan) for path in same):
             return self.touched
         wanted = self._wanted(same, vias)
-        if wanted is not None and self.near is not None and wanted.num_rows == self.near.num_rows:
+        if wanted is not None and wanted.num_rows == self.near.num_rows:
             return self.touched  # ``wanted`` has the rows of ``near``, and no others
-        return self._given(self._computed(self.base if wanted is None else wanted))
+        before = self.base.rows.cast(self.stored) if wanted is None else wanted
+        return self._given(self._computed("before_", {"before_": before}))
 
-    def first(self, rows: FirstRows, partitions: pa.Table | None) -> Rows:
-        """Return the rows that suffice for ``rows``, and possibly further rows.
-
-        ``partitions`` has the needed partitions, in some of the columns p1, p2 …, or is None if all are needed.
-        """
+    def of_groups(self, keys: pa.Table) -> pa.Table:
+        """Return the totals before the window of the groups in ``keys``, and possibly of others."""
         assert self.base is not None
-        near = self.near if self.near is not None else self.base.slice(0, 0)
-        given = {"largest_": self.base.slice(0, self.largest), "later_": self.base.slice(self.largest), "near_": near}
-        by: Sequence[str] = ()
-        if partitions is not None:
-            given["partitions_"], by = partitions, partitions.column_names
-        text = rows.sql("largest_", "later_", "near_", by)
-        keys = pa.schema([self.stored.field(name) for name in self.names])
-        changing = [part.select(self.names).cast(keys) for part in (near, self.deltas) if part is not None]
-        found = pa.concat_tables([computed(text, keys, **given), *changing])
-        return self._given(self._computed(among(self.base, found, self.names)))
+        return self.base.among(keys, self.names).cast(self.stored)
+
+    @property
+    def keys(self) -> pa.Schema:
+        """The columns of the groups in the stored totals."""
+        return pa.schema([self.stored.field(name) for name in self.names])
+
+    @property
+    def changing(self) -> pa.Table:
+        """The keys of the groups that change."""
+        return pa.concat_tables([rows.select(self.names).cast(self.keys) for rows in (self.near, self.deltas)])
+
+    def of_groups_and_changes(self, before: pa.Table) -> Rows:
+        """Return the rows of some groups, whose totals before the window are given, and of the groups that change."""
+        met = conjunction(same(self.names, "b", "k"))
+        others = f"SELECT b.* FROM others_ AS b ANTI JOIN (SELECT {listed(self.names)} FROM near_) AS k ON {met}"
+        given = {"others_": before, "near_": self.near}
+        return self._given(self._computed(f"({others} UNION ALL SELECT * FROM near_)", given))
+
+    @cached_property
+    def at_end(self) -> pa.Table:
+        """The totals of the groups that change at the end of the window."""
+        return self.added_up(self.near if self.changed is None else pa.concat_tables([self.near, self.changed]))
 
     def _wanted(self, same: Sequence[Access], vias: Mapping[str, Rows]) -> pa.Table | None:
         """Return the totals of the groups that look-ups name and of those that change, or None for all groups."""
@@ -180,20 +190,19 @@ class Totals:
         if wanted is None or wanted[0] not in shown:
             return None
         name = self.names[shown.index(wanted[0])]
-        kind = self.base.schema.field(name).type
+        kind = self.stored.field(name).type
         if pa.types.is_floating(kind):
             return None
         keys = pa.chunked_array(wanted[1], kind)
-        found = self.base.filter(pc.is_in(self.base.column(name), value_set=keys))
-        if self.near is None:
-            return found
+        rows = self.of_groups(pa.table({name: keys})) if self.names == [name] else self.base.rows.cast(self.stored)
+        found = rows.filter(pc.is_in(rows.column(name), value_set=keys))
         return pa.concat_tables([found, self.near.filter(pc.invert(pc.is_in(self.near.column(name), value_set=keys)))])
 
-    def _computed(self, before: pa.Table) -> pa.Table:
+    def _computed(self, before: str, given: Mapping[str, pa.Table]) -> pa.Table:
+        """Compute the rows of groups. ``before`` is SQL over the tables ``given``: the totals before the window."""
         assert self.continued is not None
-        text = continued_sql(self.continued, "deltas_", "before_", DUCKDB)
-        deltas = self.deltas if self.deltas is not None else deltas_schema(self.state).empty_table()
-        return computed(text, self.schema, deltas_=deltas, before_=before)
+        text = continued_sql(self.continued, "deltas_", before, DUCKDB)
+        return computed(text, self.schema, deltas_=self.deltas, **given)
 
     def _last(self, rows: pa.Table) -> pa.Table:
         """Return the totals of the groups that exist at the end of the window."""

@@ -214,6 +214,7 @@ class StateDeltas:
     reads: tuple[StateSchema, ...]
 
 
+@remembered
 def state_deltas(state: StateSchema) -> StateDeltas | None:
     """Return the SQL of the exact deltas of the state's input in its window.
 

@@ -186,18 +186,18 @@ def added_sql(state: StateSchema, deltas: str) -> str:
     return added_up_sql(state, f"(SELECT {heads} FROM {deltas} WHERE {VALID_TIME.end} IS NULL)")
 
 
-def added_up_sql(state: StateSchema, totals: str) -> str:
+def added_up_sql(state: StateSchema, totals: str, further: Sequence[tuple[str, DataType]] = ()) -> str:
     """Return SQL that adds up the rows of each group. ``totals`` is a relation with the keys and the totals.
 
-    A group whose totals are 0 has no row.
+    ``further`` are further columns to add up. A group whose totals are 0 has no row.
     """
     assert isinstance(state.operator, Grouped)
     keys, ends = VALID_TIME.columns(len(state.operator.groups)), extremes(measures_of(state.operator))
     heads = [
         f"{ends[name][0]}({name}) AS {name}" if name in ends else f"CAST(SUM({name}) AS {kind}) AS {name}"
-        for name, kind in totals_of(state)
+        for name, kind in (*totals_of(state), *further)
     ]
-    some = " OR ".join(f"SUM({name}) <> 0" for name, _ in totals_of(state) if name not in ends)
+    some = " OR ".join(f"SUM({name}) <> 0" for name, _ in (*totals_of(state), *further) if name not in ends)
     by = f" GROUP BY {listed(keys)}" if keys else ""
     return f"SELECT {listed(keys, heads)} FROM {totals} AS totals{by} HAVING {some}"
 
@@ -269,7 +269,7 @@ def _windowed(operator: Windowed, given: str, sweep: Sweep, *, settled: bool, ma
     if operator.most is not None and not settled:
         order = tuple(f"w{number}" for number in range(1, values + 1))
         (function,), most = operator.functions, render.scalar(operator.most)
-        spelled = _ordered(function, [f"r.{each}" for each in order])
+        spelled = order_sql(function, [f"r.{each}" for each in order])
         rank = windows.Rank(function.function.upper(), order, spelled, most)
         return windows.topmost(sweep, rows, width, partition, rank, many=many)
     named: dict[Scalar, str] = {}
@@ -291,7 +291,7 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
 
     ``args`` and ``order`` are SQL for the function's arguments and for the items of its ORDER BY.
     """
-    by = f" ORDER BY {_ordered(function, order)}" if order else ""
+    by = f" ORDER BY {order_sql(function, order)}" if order else ""
     given = [
         render.scalar(value) if isinstance(value, Literal) else place
         for place, value in zip(args, function.args, strict=True)
@@ -302,7 +302,8 @@ def window_function(function: WindowFunction, args: Sequence[str], order: Sequen
     return f"CAST({text} AS {render.spelled(function.output.type)})"
 
 
-def _ordered(function: WindowFunction, order: Sequence[str]) -> str:
+def order_sql(function: WindowFunction, order: Sequence[str]) -> str:
+    """Return SQL for the items of a function's ORDER BY. ``order`` is SQL for their values."""
     return listed(
         f"{place}{' DESC' if key.descending else ''} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
         for place, key in zip(order, function.order, strict=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 from collections.abc import Collection
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -173,6 +176,73 @@ def test_null_equals_null(tmp_path: Path) -> None:
     keys = pa.table({"c1": pa.array([None, "a"], pa.string())})
     assert sorted(among(ROWS, keys, ["c1"]).column("n").to_pylist()) == [1, 2]
     assert among(ROWS, keys, []).equals(ROWS)
+
+
+KINDS = (pa.string(), pa.int32(), pa.float64(), pa.decimal128(9, 2), pa.timestamp("us", "UTC"), pa.bool_())
+
+
+def drawn(chance: random.Random, kind: pa.DataType, count: int) -> pa.Array:
+    values = {
+        pa.string(): ["", "a", "b", "ü", None],
+        pa.float64(): [0.0, 1.5, float("nan"), None],
+        pa.decimal128(9, 2): [Decimal("1.10"), Decimal("-1.10"), None],
+        pa.bool_(): [True, False, None],
+    }.get(kind, [0, 1, 2, 3, None])
+    return pa.array(chance.choices(values, k=count), kind)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_look_ups_by_hash_find_the_rows_of_the_groups(width: int, tmp_path: Path) -> None:
+    chance, store, same, found = random.Random(width), StateStore(tmp_path / "states"), files(tmp_path, ("one", 5)), 0
+    names = [f"c{number}" for number in range(1, width + 1)]
+    for number, kinds in enumerate(itertools.product(KINDS, repeat=width)):
+        before = None
+        for at, count in ((1, 40), (2, 3)):
+            rows = pa.table([*(drawn(chance, kind, count) for kind in kinds), range(count)], [*names, "n"])
+            store.write(str(number), at, rows, same, before, lambda rows: rows, names)
+            before = store.totals(str(number), at, same)
+        assert before is not None and len(before.parts) == 2
+        keys = pa.table([drawn(chance, kind, 2) for kind in kinds], names)
+        wanted = among(before.rows, keys, names)
+        assert sorted(map(repr, before.among(keys, names).to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+        assert before.among(keys.slice(0, 0), names).num_rows == 0
+        found += wanted.num_rows
+    assert found > 20
+
+
+def test_keys_without_a_hash_have_no_order(tmp_path: Path) -> None:
+    store, same = StateStore(tmp_path / "states"), files(tmp_path, ("one", 5))
+    rows = pa.table({"c1": pa.array([["a"], ["b"]], pa.list_(pa.string())), "n": pa.array([1, 2], pa.int64())})
+    store.write("s", 1, rows, same, None, lambda rows: rows, ["c1"])
+    found = store.totals("s", 1, same)
+    assert found is not None and found.among(rows.slice(1), ["c1"]).to_pylist() == [{"c1": ["b"], "n": 2}]
+
+
+def test_totals_of_the_version_before_are_read_and_get_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their parts have no order, as those that another version of DuckDB ordered."""
+    same = files(tmp_path, ("one", 5))
+    for harm in ("version 3", "other hashes"):
+        store = StateStore(tmp_path / harm)
+        store.write("s", 100, ROWS, same, None, added_up, ["c1"])
+        if harm == "version 3":
+            store.write("s", 100, ROWS, same, None, added_up)
+            manifest = tmp_path / harm / "s/100.json"
+            described = json.loads(manifest.read_text())
+            described["parts"] = [
+                {name: part[name] for name in ("data", "rows", "digest")} for part in described["parts"]
+            ]
+            manifest.write_text(json.dumps({**described, "format": 3}))
+        else:
+            monkeypatch.setattr(state_store, "hash_version", lambda: "another")
+        before = store.totals("s", 100, same)
+        assert values(before) == {"a": 1, None: 2, "b": 3}
+        assert before is not None and before.among(OTHER, ["c1"]).to_pylist() == [{"c1": "a", "n": 1}]
+        store.write("s", 200, OTHER, same, before, added_up, ["c1"])
+        after = store.totals("s", 200, same)
+        assert values(after) == {"a": 10, None: 2, "b": 3}
+        assert after is not None and [part["order"] for part in after.manifest] == [["c1", state_store.hash_version()]]
 
 
 def test_changes_become_parts(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +17,7 @@ from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
 from weft.arrangement.state_store import computed
 from weft.derivation.lift import bound_state
 from weft.derivation.stateful import states
-from weft.planning.first_rows import FirstRows, first_rows
+from weft.planning.first_rows import MORE, FirstRows, first_rows
 from weft.planning.plan import standing_plan
 from weft.planning.state_plan import state_rows
 
@@ -38,7 +41,9 @@ def windowed(text: str, **constants: int) -> StateSchema:
 
 def first(rank: str, most: int, partition: str = "PARTITION BY g ") -> FirstRows | None:
     ranked = f"SELECT *, {rank}() OVER ({partition}{ORDERS[rank]}) AS place FROM {COUNTS} AS c"
-    return first_rows(state_rows(windowed(f"SELECT g, k, n FROM ({ranked}) AS r WHERE place <= {most}", p1=most), None))
+    text = f"SELECT g, k, n FROM ({ranked}) AS r WHERE place <= {most}"
+    rows = first_rows(state_rows(windowed(text, p1=most), None))
+    return None if rows is None else replace(rows, kept=most)
 
 
 def totals(groups: Mapping[tuple[str | None, str | None], int], parts: random.Random | None = None) -> pa.Table:
@@ -108,6 +113,106 @@ def test_other_rows_never_matter(rank: str, partition: str) -> None:
             whole = not partition
             assert leading(few, rank, most, whole=whole) == leading(now, rank, most, whole=whole)
     assert left_out > 200
+
+
+@pytest.mark.parametrize("rank", ORDERS)
+@pytest.mark.parametrize("partition", ["PARTITION BY g ", ""])
+def test_stored_groups_suffice_unless_too_few_remain(rank: str, partition: str) -> None:
+    """The stored groups and those that change have the first ranks at each instant, and the next groups to store."""
+    chance, counts, whole = random.Random(11), Counter[str](), not partition
+    keys: list[Key] = [(g, k) for g in ("a", "b", None) for k in (*"stuvwxyz", None)]
+    for _ in range(30):
+        found = first(rank, chance.randint(1, 3), partition)
+        assert found is not None
+        rows = replace(found, kept=found.most + chance.randint(0, 9))
+        before = {key: chance.randint(1, 12) for key in keys if chance.random() < 0.8}
+        kept, more = prefixes(before, rows, whole, chance)
+        touched = chance.sample(keys, chance.randint(0, 6))
+        given = {"first_": first_groups(kept, more), "changing_": keys_table(touched)}
+        kind = pa.schema([("whole", pa.bool_()) if whole else ("p1", pa.string())])
+        short = set(computed(rows.short_sql(*given), kind, **given).column(0).to_pylist())
+        used = {key for key in before if key in kept or key in touched or place(key, whole) in short}
+        counts["short"] += len(short)
+        counts["left out"] += len(before.keys() - used)
+        now = before
+        for _ in range(4):
+            now = {**before, **{key: chance.randint(0, 12) for key in touched}}
+            now = {key: n for key, n in now.items() if n}
+            few = {key: n for key, n in now.items() if key in used or key in touched}
+            assert leading(few, rank, rows.most, whole=whole) == leading(now, rank, rows.most, whole=whole)
+        enough = {key: n for key, n in kept.items() if place(key, whole) not in short}
+        at_end = {key: n for key, n in now.items() if key in touched and place(key, whole) not in short}
+        counts["next"] += require_next(rows, first_groups(enough, more), keys_table(touched), at_end, now, whole)
+    assert min(counts["short"], counts["left out"], counts["next"]) > 5, counts
+
+
+Key = tuple[str | None, str | None]
+
+
+def place(key: Key, whole: bool) -> str | bool | None:
+    """The partition of a group."""
+    return True if whole else key[0]
+
+
+def in_order(groups: Groups, rows: FirstRows, whole: bool) -> dict[Any, list[Key]]:
+    """The groups of each partition in the order of the ranks, and then of their keys, in plain Python."""
+    ordered = sorted(groups, key=lambda key: tuple((value is None, value or "") for value in key))
+    for name, item in reversed(list(zip(rows.order, rows.spelled.split(", "), strict=True))):
+        values = {key: {"n": n, "g": key[0], "k": key[1]}[name] for key, n in groups.items()}
+        some = [key for key in ordered if values[key] is not None]
+        some.sort(key=lambda key: values[key], reverse="DESC" in item)
+        nulls = [key for key in ordered if values[key] is None]
+        ordered = nulls + some if item.endswith("FIRST") else some + nulls
+    found: dict[Any, list[Key]] = {}
+    for key in ordered:
+        found.setdefault(place(key, whole), []).append(key)
+    return found
+
+
+def prefixes(groups: Groups, rows: FirstRows, whole: bool, chance: random.Random) -> tuple[Groups, dict[Key, int]]:
+    """The first groups of each partition, as many as may be stored, and whether it may have more."""
+    kept: Groups = {}
+    more: dict[Key, int] = {}
+    for ordered in in_order(groups, rows, whole).values():
+        some = ordered[: chance.randint(1, rows.kept) if chance.random() < 0.5 else rows.kept]
+        flag = int(len(some) < len(ordered) or chance.random() < 0.3)
+        kept |= {key: groups[key] for key in some}
+        more |= dict.fromkeys(some, flag)
+    return kept, more
+
+
+def first_groups(groups: Groups, more: Mapping[Key, int]) -> pa.Table:
+    flags = pa.array([more[key] for key in groups], pa.int64())
+    return totals(groups).append_column(MORE, flags)
+
+
+def keys_table(keys: Sequence[Key]) -> pa.Table:
+    return totals(dict.fromkeys(keys, 1)).select(["c1", "c2"])
+
+
+def require_next(
+    rows: FirstRows, stored: pa.Table, changing: pa.Table, at_end: Groups, now: Groups, whole: bool
+) -> int:
+    """The first groups of each partition are stored. Return the number of partitions with further groups."""
+    given = {"stored_": stored, "first_": stored, "changing_": changing, "at_end_": totals(at_end)}
+    changed = computed(rows.changed_sql(*given), stored.schema, **given)
+    after = computed(rows.added_up_sql("rows_"), stored.schema, rows_=pa.concat_tables([stored, changed])).to_pylist()
+    assert all(row["n"] == now[row["c1"], row["c2"]] for row in after)
+    more = {(row["c1"], row["c2"]): row[MORE] for row in after}
+    assert len(more) == len(after)
+    partitions = {place((row["c1"], row["c2"]), whole) for row in stored.to_pylist()} | {
+        place(key, whole) for key in at_end
+    }
+    partial = 0
+    for name, ordered in in_order(now, rows, whole).items():
+        if name in partitions:
+            flags = [more.get(key) for key in ordered]
+            size = sum(flag is not None for flag in flags)
+            assert 0 < size <= rows.kept and set(flags[size:]) <= {None} and len(set(flags[:size])) == 1
+            assert flags[0] == 1 or size == len(ordered)
+            assert size >= min(rows.most, len(ordered)) or rows.of_values
+            partial += flags[0] == 1
+    return partial
 
 
 def test_only_the_partitions_that_are_needed() -> None:

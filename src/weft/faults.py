@@ -81,6 +81,15 @@ def query_faults() -> Iterator[None]:
         raise QueryFault(plain.message, hint=plain.hint, where=plain.where, defect=defect) from error
 
 
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn MemoryError in the ``with`` block into its ``plain_error``."""
+    try:
+        yield
+    except MemoryError as error:
+        raise plain_error(error) from error
+
+
 def isolated_error(error: Exception, logs: Path, clock: Callable[[], int], doing: str) -> WeftError:
     """Return the ``plain_error`` for an error in one view or one channel. Write a defect to the log in ``logs``.
 

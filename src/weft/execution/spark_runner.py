@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts
 from weft.configuration import configuration
-from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
+from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError, WeftError
+from weft.execution.driver_reader import rows_of
 from weft.execution.engines.spark import SparkEngine
-from weft.execution.guarded import gave_too_many
+from weft.execution.guarded import MANY, raised_message
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, SparkNeeded, removals_reported
 from weft.execution.relations import Relation
-from weft.faults import query_faults
+from weft.faults import memory_errors, query_faults
+from weft.planning.guard import PairsExceeded, pairs_exceeded
 from weft.printable import counted
 from weft.runtime.session import (
     disk_is_full,
@@ -72,16 +75,27 @@ def too_many(rows: int, most: int, *, of_owner: bool = False) -> LimitExceeded:
 
 
 @contextmanager
-def few_enough(most: int) -> Iterator[None]:
-    """Turn the error of a ``guarded`` branch with too many rows into LimitExceeded."""
+def few_enough(reader: Reader, most: int) -> Iterator[None]:
+    """Turn the errors of guards (``planning.guard``) into LimitExceeded. The tables are those of ``reader``."""
     try:
         yield
+    except WeftError as error:
+        named = _pairs_exceeded(reader, error.guard) if isinstance(error, PairsExceeded) else None
+        raise error if named is None else named from None
     except spark_errors() as error:
-        if not gave_too_many(error):
+        message = raised_message(error)
+        named = _pairs_exceeded(reader, message)
+        if named is not None:
+            raise named from None
+        if message != MANY:
             raise
         raise LimitExceeded(
             f"the query found many times more rows in one tick than the limit of {most:,}", hint=_FEWER
         ) from None
+
+
+def _pairs_exceeded(reader: Reader, message: str | None) -> LimitExceeded | None:
+    return pairs_exceeded(message, lambda name: rows_of(reader.files(name)) if name in reader.tables else None)
 
 
 def ad_hoc(
@@ -95,24 +109,34 @@ def ad_hoc(
 
     ``compute`` gets a reader, whose cache is released afterwards, and the limits. The default of ``allowed`` is the
     limits of a query in a tick. ``compute`` is called without a session first, so that it does not wait for the turn to
-    use Spark. If it needs Spark, it is called again with a session, and has the whole time limit again.
+    use Spark. If it needs Spark, it is called again with a session, and has the rest of the time limit.
 
     Raise ExecutionError if the query cannot run. Raise LimitExceeded if the query exceeds the limits of a tick.
     """
     allowed = allowed or limits(catalog)
     reader = Reader(None, catalog.data, tables, deepest=allowed.depth)
     removals = removals_reported(catalog.data, reader.snapshots)
-    with suppress(SparkNeeded), removals, time_limit(allowed.seconds, cancellable=True), _released(reader):
+    begun = monotonic()
+    with (
+        suppress(SparkNeeded),
+        removals,
+        memory_errors(),
+        time_limit(allowed.seconds, cancellable=True),
+        few_enough(reader, allowed.rows),
+        _released(reader),
+    ):
         return compute(reader, allowed)
+    spent = monotonic() - begun
     spark = session()
     reader = Reader(spark, catalog.data, tables, deepest=allowed.depth)
     use_cluster_cores(spark)
     with (
         removals_reported(catalog.data, reader.snapshots),
         plain_errors("asking the query"),
-        limited(allowed.seconds),
-        time_limit(allowed.seconds, cancellable=True),
-        few_enough(allowed.rows),
+        memory_errors(),
+        limited(allowed.seconds, spent=spent),
+        time_limit(allowed.seconds, spent=spent, cancellable=True),
+        few_enough(reader, allowed.rows),
         _released(reader),
     ):
         return compute(reader, allowed)
@@ -149,8 +173,12 @@ def spark_faults() -> Iterator[None]:
         raise QueryFault(root_cause(error)) from error
 
 
-def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result], seconds: float) -> Result:
+def repeated(
+    ready: Callable[[], Prepared], compute: Callable[[Prepared], Result], seconds: float, *, spent: float = 0.0
+) -> Result:
     """Return the result of ``compute`` for the result of ``ready``. The time limit of ``compute`` is ``seconds``.
+
+    An earlier computation of the same query took ``spent`` of the seconds.
 
     If the JVM ended for an unknown reason, try a second time, because another process may have killed the JVM. The same
     holds for executors that ended with rows that cannot be computed again (``cut_off``). Convert
@@ -161,7 +189,7 @@ def repeated(ready: Callable[[], Prepared], compute: Callable[[Prepared], Result
         try:
             with turn():  # no other thread ends this JVM before the computation begins
                 prepared = ready()
-                with query_faults(), spark_faults(), limited(seconds), time_limit(seconds):
+                with query_faults(), spark_faults(), limited(seconds, spent=spent), time_limit(seconds, spent=spent):
                     return compute(prepared)
         except JvmEnded as error:
             if last or error.known:
@@ -231,15 +259,17 @@ class SparkRunner:
         Spark starts if ``compute`` needs it: ``compute`` is then called again. The errors are those of ``repeated``.
         """
         assert self._reader is not None, "begin comes first"
+        begun, rows = monotonic(), self.limits.rows
         if self._reader.session is None:
-            with query_faults(), time_limit(seconds), suppress(SparkNeeded):
+            with query_faults(), time_limit(seconds), suppress(SparkNeeded), few_enough(self._reader, rows):
                 return compute(self._reader)
+        spent = monotonic() - begun
 
         def computed(reader: Reader) -> Result:
-            with small(reader.spark, when=self._small), few_enough(self.limits.rows):
+            with small(reader.spark, when=self._small), few_enough(reader, rows):
                 return compute(reader)
 
-        return repeated(self._ready, computed, seconds)
+        return repeated(self._ready, computed, seconds, spent=spent)
 
     @contextmanager
     def planned(self) -> Iterator[Reader]:

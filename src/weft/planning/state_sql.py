@@ -42,6 +42,7 @@ from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
+from weft.planning.guard import guarded_pairs
 from weft.sql.rendering import render
 
 Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
@@ -140,14 +141,14 @@ def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep, *, la
     return Grouping(sweep, given, len(operator.groups), measures_of(operator), span, lasting=lasting)
 
 
-def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]]) -> str:
+def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]], dialect: Dialect) -> str:
     """Return SQL for the columns of ``inputs``, the period and the ``sign`` of exact deltas.
 
     Each part has its own map from range variables to views.
     """
     texts = []
     for delta, views in parts:
-        text = _combinations(bound_life(delta.life, state.window), state.window, views)
+        text = _combinations(bound_life(delta.life, state.window), state.window, views, dialect)
         texts.append(f"SELECT *, {delta.sign} AS sign FROM ({text}) AS given")
     return "\nUNION ALL ".join(texts)
 
@@ -319,7 +320,7 @@ def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], d
 
 
 def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
-    own = _combinations(life, window, views)
+    own = _combinations(life, window, views, dialect)
     if not life.subqueries:
         return own
     names = [output.name for output in life.outputs]
@@ -342,7 +343,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
-def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
+def _combinations(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
     tau, t, _ = window
     begins = substitute(life.start, {TIME_START: window[2]})
     start, end = render.scalar(begins), "CAST(NULL AS TIMESTAMP)"
@@ -361,7 +362,8 @@ def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
         f"{end} AS {VALID_TIME.end}",
     )
     condition = relational.conjunction(*map(Plain, conditions))
-    return render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
+    text = render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
+    return guarded_pairs(text, life.sources, life.conditions, dialect)
 
 
 def is_unbounded(window: Window) -> bool:

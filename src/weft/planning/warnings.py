@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from weft.algebra.event import Event
+from weft.algebra.join_graph import selected, unconnected
 from weft.algebra.relation import (
+    Grouped,
     NotExists,
     Plain,
     Predicate,
@@ -28,12 +30,15 @@ from weft.algebra.scalar import call
 from weft.algebra.traverse import range_variables, scans, walk
 from weft.derivation.access_paths import keyless
 from weft.derivation.incremental import BEFORE, incremental
-from weft.derivation.merge import blocks, merged_predicate
+from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
 from weft.derivation.order import exclude_each_other
+from weft.derivation.stateful import key_columns
+from weft.planning.guard import MOST_PAIRS, table_words
 from weft.planning.note import Note
 from weft.planning.plan import Branch, Plan, with_constants
-from weft.planning.state_causes import possible
+from weft.planning.state_causes import all_states, possible
 from weft.planning.state_notes import state_notes
+from weft.planning.state_sql import inputs
 from weft.planning.state_text import StateText
 from weft.planning.words import is_padded, named, state_words
 from weft.sql.lower.scope import as_written
@@ -44,7 +49,7 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
     if not _events(plan):
         text = "no row can ever become an answer: the conditions contradict each other"
         return (Note("warning", text, text),)
-    listed = [*_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
+    listed = [*_unconnected(plan), *_imprecise(plan), *_dear(plan, later), *state_notes(plan, texts)]
     if not lasting:
         changing = any(each.recursion is None for each in texts)
         reason = "an aggregate or a window function changes, because " if changing else ""
@@ -58,6 +63,37 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
             )
         )
     return tuple(sorted(listed, key=lambda note: note.level != "warning"))
+
+
+def _unconnected(plan: Plan) -> list[Note]:
+    """Warn of tables that no equality connects, unless an equality with a constant selects the rows of one of them."""
+    joins = [(sources(part.input), condition(part.input), named) for part in blocks(plan.evaluated)]
+    for state in all_states(plan.evaluated):
+        inner, *_ = inputs(state.operator)
+        joins += [(part.sources, part.condition, table_words) for part in mergeable_blocks(inner, ())]
+    listed = []
+    for read, demanded, words in joins:
+        plain = [each.condition for each in conjuncts(demanded) if isinstance(each, Plain)]
+        chosen = {scan for each in plain if (scan := selected(each)) is not None}
+        parts = [part for part in unconnected(read, plain) if not any(_is_few(scan, chosen) for scan in part)]
+        if len(parts) > 1:
+            listed.append(_combined(*(" and ".join(map(words, part)) for part in parts[:2])))
+    return list(dict.fromkeys(listed))
+
+
+def _is_few(scan: Scan, chosen: Collection[str]) -> bool:
+    if isinstance(scan.table, StateSchema) and isinstance(scan.table.operator, Grouped):
+        return scan.alias in chosen or not key_columns(scan.table)  # without keys, a state has one row
+    return scan.alias in chosen
+
+
+def _combined(one: str, other: str) -> Note:
+    line = f"no equality connects {one} to {other}: the query may combine each row of one with each row of the other"
+    text = (
+        f"{line}. Add an equality between their columns to WHERE or ON, such as a.order_id = b.id, unless all "
+        f"combinations are wanted. Weft stops a query that makes more than {MOST_PAIRS:,} combinations"
+    )
+    return Note("warning", text, line)
 
 
 def _events(plan: Plan) -> list[Event]:

@@ -119,6 +119,10 @@ def named(scan: Scan) -> str:
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
+_UNWRITTEN: Final = ("answer", "answer_right", "sub")
+"""The range variables of derived relations without a name in the text: operands of EXCEPT ALL, and subqueries."""
+
+
 @remembered
 def state_words(state: StateSchema, *, keys: bool = True) -> str:
     """Return a noun for the rows of a state, such as ``groups of msgs (GROUP BY msgs.newsgroup)``.
@@ -154,6 +158,10 @@ def _over(operator: Relation) -> str:
         shared = sum(output.name.startswith(SHARED) for output in operator.outputs)
         head, keys = "PARTITION BY", list(operator.partition[: len(operator.partition) - shared])
     known, of = meanings(operator), _tables(operator)
+    inner = operator.input if isinstance(operator, Windowed) else None
+    if isinstance(inner, Project) and as_written(inner.alias) in _UNWRITTEN:
+        values = dict(zip(attributes(inner), _values(inner), strict=True))
+        keys = [substitute(key, values) for key in keys]
     texts = ", ".join(scalar_words(substitute(key, known)) for key in keys)
     if not texts:
         return of
@@ -232,7 +240,7 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
             known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
     known = {ref: substitute(value, known) for ref, value in known.items()}
     for part in walk(node):
-        if isinstance(part, Project):
+        if isinstance(part, Project) and as_written(part.alias) not in _UNWRITTEN:
             shown = [(ref, output.value) for ref, output in zip(attributes(part), part.outputs, strict=True)]
             known |= {value: ref for ref, value in shown if value in known and not _is_copy(ref, value)}
     return known

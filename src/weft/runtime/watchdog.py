@@ -65,20 +65,22 @@ class _Alarm:
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
+def limited(seconds: float, *, spent: float = 0.0) -> Iterator[None]:
     """During the ``with`` block, limit Spark's work to ``seconds``. Kill the JVM if the work takes longer.
+
+    An earlier computation of the same query took ``spent`` of the seconds.
 
     The function first waits for the turn (``runtime/turn.py``). Raise LimitExceeded if the limit expired, and JvmEnded
     if the JVM ended for another reason. Exceptions of Spark pass through if the JVM is alive.
     """
     with turn():
-        yield from _limited(seconds)
+        yield from _limited(seconds, spent)
 
 
-def _limited(seconds: float) -> Iterator[None]:
+def _limited(seconds: float, spent: float) -> Iterator[None]:
     jvm = running_jvm()
     written = jvm.log.stat().st_size if jvm.log.exists() else 0
-    alarm = _Alarm(jvm, seconds)
+    alarm = _Alarm(jvm, max(seconds - spent, 0.0))
     problem: Exception | None = None
     try:
         yield

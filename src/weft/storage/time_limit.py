@@ -26,6 +26,7 @@ _AGAIN_SECONDS: Final = 0.1
 @dataclass
 class _Limit:
     seconds: float
+    spent: float = 0.0
     cancel_token: CancelToken | None = None
     over: bool = False
     ended: bool = False
@@ -35,7 +36,7 @@ class _Limit:
 
     def watch(self) -> None:
         """After the time limit, interrupt all connections repeatedly until the block ends."""
-        wait = min(self.seconds, TIMEOUT_MAX)
+        wait = min(max(self.seconds - self.spent, 0.0), TIMEOUT_MAX)
         while True:
             self.woken.wait(wait)
             if self.ended:
@@ -57,13 +58,14 @@ _current: ContextVar[_Limit | None] = ContextVar("time_limit", default=None)
 
 
 @contextmanager
-def time_limit(seconds: float, *, cancellable: bool = False) -> Iterator[None]:
+def time_limit(seconds: float, *, spent: float = 0.0, cancellable: bool = False) -> Iterator[None]:
     """Limit the time of the ``with`` block in this thread. After the limit, computations raise LimitExceeded.
 
+    An earlier block of the same query took ``spent`` of the seconds.
     With ``cancellable``, they raise Stopped after the command of this thread was cancelled.
     """
     cancel_token = current_cancel_token() if cancellable else None
-    limit = _Limit(seconds, cancel_token)
+    limit = _Limit(seconds, spent, cancel_token)
     watching = Thread(target=limit.watch, name="weft-time-limit", daemon=True)
     token = _current.set(limit)
     watching.start()

@@ -250,3 +250,17 @@ def test_a_row_with_nulls_of_a_chain_of_outer_joins_is_warned_of() -> None:
     text = f"SELECT m.msgid, u.age, r.id, z.age AS other FROM msgs m LEFT JOIN {' LEFT JOIN '.join(joins)}"
     warned = notes(text, "warning")
     assert any("the join of msgs (as m) and users (as u)" in each and "from users" in each for each in warned)
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "SELECT subject FROM msgs EXCEPT ALL SELECT subject FROM msgs WHERE sender = 'a'",
+        "SELECT subject, sender FROM msgs INTERSECT ALL SELECT subject, sender FROM msgs",
+        "WITH n AS (SELECT sender, COUNT(*) AS c FROM msgs GROUP BY sender) SELECT sender FROM n "
+        "WHERE c > (SELECT AVG(c) FROM n)",
+    ),
+)
+def test_names_that_the_text_does_not_have_are_not_shown(text: str) -> None:
+    said = repr(explained(text).brief)
+    assert "answer." not in said and "answer_right." not in said and "sub." not in said

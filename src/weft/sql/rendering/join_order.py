@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.algebra import relation as relational
+from weft.algebra.join_graph import equated
 from weft.algebra.relation import Plain, Scan, Source
-from weft.algebra.scalar import Call
 from weft.algebra.traverse import mentioned
 
 
@@ -26,7 +26,7 @@ def join_order(sources: Sequence[Source], predicate: relational.Predicate) -> Se
         if isinstance(each, Plain)
     ]
     connecting = [aliases for _, aliases in conditions if len(aliases) > 1]
-    equating = [aliases for each, aliases in conditions if len(aliases) > 1 and _equates(each)]
+    equating = [aliases for each, aliases in conditions if len(aliases) > 1 and equated(each.condition) is not None]
     ordered, rest, other = [sources[0]], list(sources[1:]), False
     while rest:
         taken = {source.alias for source in ordered if isinstance(source, Scan)}
@@ -46,13 +46,3 @@ def _next(rest: Sequence[Source], taken: set[str], conditions: Sequence[frozense
         ):
             return source
     return None
-
-
-def _equates(condition: Plain) -> bool:
-    """Return whether the condition compares two tables by an equality, which a hash join can use."""
-    match condition.condition:
-        case Call(name="=" | "<=>", args=(left, right)):
-            sides = [{ref.scan for ref in mentioned(side)} for side in (left, right)]
-            return all(sides) and not sides[0] & sides[1]
-        case _:
-            return False

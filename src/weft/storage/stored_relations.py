@@ -62,7 +62,7 @@ class RelationLog:
     @cached_property
     def size(self) -> int:
         """The size of ``rows`` in bytes."""
-        return self.rows.nbytes
+        return int(self.rows.nbytes)
 
     @classmethod
     def of(cls, relation: pa.Schema, rows: pa.Table, files: tuple[str, ...] = ()) -> RelationLog:

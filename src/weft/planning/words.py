@@ -121,6 +121,8 @@ def named(scan: Scan) -> str:
 
 _UNWRITTEN: Final = ("answer", "answer_right", "sub")
 """The range variables of derived relations without a name in the text: operands of EXCEPT ALL, and subqueries."""
+_UNNAMED: Final = "derived"
+"""The range variable of a derived table without a name, whose columns the text names without one."""
 
 
 @remembered
@@ -240,8 +242,15 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
             known |= {ref: text for ref, text in zip(refs, texts, strict=False) if text.column}
     known = {ref: substitute(value, known) for ref, value in known.items()}
     for part in walk(node):
-        if isinstance(part, Project) and as_written(part.alias) not in _UNWRITTEN:
+        if isinstance(part, Project):
             shown = [(ref, output.value) for ref, output in zip(attributes(part), part.outputs, strict=True)]
+            if as_written(part.alias) in _UNWRITTEN:
+                known |= {ref: substitute(value, known) for ref, value in shown}
+                continue
+            if as_written(part.alias) == _UNNAMED:
+                said = [ColumnRef(SAID, ref.column, ref.type) for ref, _ in shown]
+                known |= {ref: text for (ref, _), text in zip(shown, said, strict=True)}
+                shown = [(text, value) for text, (_, value) in zip(said, shown, strict=True)]
             known |= {value: ref for ref, value in shown if value in known and not _is_copy(ref, value)}
     return known
 

@@ -259,8 +259,11 @@ def test_a_row_with_nulls_of_a_chain_of_outer_joins_is_warned_of() -> None:
         "SELECT subject, sender FROM msgs INTERSECT ALL SELECT subject, sender FROM msgs",
         "WITH n AS (SELECT sender, COUNT(*) AS c FROM msgs GROUP BY sender) SELECT sender FROM n "
         "WHERE c > (SELECT AVG(c) FROM n)",
+        "SELECT MAX(n) AS most FROM (SELECT sender, COUNT(*) AS n FROM msgs GROUP BY sender)",
+        "SELECT subject FROM msgs EXCEPT ALL SELECT 'a' FROM users",
     ),
 )
 def test_names_that_the_text_does_not_have_are_not_shown(text: str) -> None:
     said = repr(explained(text).brief)
     assert "answer." not in said and "answer_right." not in said and "sub." not in said
+    assert "derived." not in said

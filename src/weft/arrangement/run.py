@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
@@ -30,11 +31,12 @@ RUN_SUFFIX: Final = ".arrow"
 
 _checked: set[tuple[object, ...]] = set()
 _MOST_FOLDERS: Final = 256
-_open: OrderedDict[Path, Mapping[tuple[object, ...], SortedRun]] = OrderedDict()
+_open: OrderedDict[str, Mapping[tuple[object, ...], SortedRun]] = OrderedDict()
 """The open runs of the arrangements that this process used last, by identity.
 
 A run that stays open keeps the pages of its file mapped, so the next look-up causes few page faults.
 """
+_open_lock: Final = Lock()
 
 
 class ArrangementError(StorageError):
@@ -123,7 +125,8 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
     path = folder / record.name
     try:
         identity = _identity(path, record)
-        known = _open.get(folder, {}).get(identity)
+        with _open_lock:
+            known = _open.get(str(folder), {}).get(identity)
         if known is not None:
             return known
         if os.stat(path).st_size != record.size:
@@ -154,12 +157,13 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 def keep_open(folder: Path, runs: Iterable[SortedRun]) -> None:
     """Keep exactly these runs of an arrangement open.  Close the arrangement that was used least recently."""
-    _open.pop(folder, None)
     kept = {run.identity: run for run in runs}
-    if kept:
-        _open[folder] = kept
-    while len(_open) > _MOST_FOLDERS:
-        _open.popitem(last=False)
+    with _open_lock:
+        _open.pop(str(folder), None)
+        if kept:
+            _open[str(folder)] = kept
+        while len(_open) > _MOST_FOLDERS:
+            _open.popitem(last=False)
 
 
 def is_cut(folder: Path, record: RunRecord) -> bool:

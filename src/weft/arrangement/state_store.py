@@ -54,6 +54,7 @@ _READABLE: Final = (3, _FORMAT)
 _HASH: Final = "_hash"
 """The column of a part with the hash of the group, by which the rows are ordered."""
 _FEW_ROWS: Final = 20_000
+"""Over fewer rows of totals, a second thread of DuckDB costs processor time and saves none."""
 _MONTH: Final = 30 * 86_400
 _REFUSED: Final = "too-many"
 """The file that marks a state with too many groups."""
@@ -164,7 +165,7 @@ class StateStore:
         if parts[kept:]:
             old = [_plain(part) for part in parts[kept:]]
             rows = added_up(pa.concat_tables([*old, rows.cast(old[0].schema)]))
-        if rows.num_rows > MOST_GROUPS or sum(part.nbytes for part in parts[:kept]) + rows.nbytes > MOST_BYTES:
+        if rows.num_rows > MOST_GROUPS or sum(_plain(part).nbytes for part in parts[:kept]) + rows.nbytes > MOST_BYTES:
             self.refuse(state)
             return
         rows = _ordered(rows, key) if ordered else rows
@@ -347,18 +348,15 @@ def among(rows: pa.Table, keys: pa.Table, names: Sequence[str]) -> pa.Table:
 
 def computed(text: str, schema: pa.Schema, **relations: pa.Table) -> pa.Table:
     """Run SQL of Spark's dialect with DuckDB over Arrow tables, and return the rows with the columns of ``schema``."""
-    with sql_over(relations) as sql:
+    few = sum(rows.num_rows for rows in relations.values()) < _FEW_ROWS
+    with sql_over(relations, threads=1 if few else 2) as sql:
         return conformed(sql.rows(text), schema)
 
 
 @contextmanager
-def sql_over(relations: Mapping[str, pa.Table]) -> Iterator[TemporalSql]:
-    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name.
-
-    Over few rows, a second thread costs processor time and saves none.
-    """
-    few = sum(rows.num_rows for rows in relations.values()) < _FEW_ROWS
-    with temporal_sql(1 if few else 2) as sql:
+def sql_over(relations: Mapping[str, pa.Table], threads: int = 2) -> Iterator[TemporalSql]:
+    """Open a connection to DuckDB for the ``with`` block, with Arrow tables as views by name."""
+    with temporal_sql(threads) as sql:
         for name, rows in relations.items():
             sql.given(name, rows)
         yield sql

@@ -151,7 +151,7 @@ class Totals:
             return self.touched
         wanted = self._wanted(same, vias)
         if wanted is not None and wanted.num_rows == self.near.num_rows:
-            return self.touched  # ``wanted`` has the rows of ``near``, and no others
+            return self.touched  # ``wanted`` has only the rows of ``near``
         before = self.base.rows.cast(self.stored) if wanted is None else wanted
         return self._given(self._computed("before_", {"before_": before}))
 

@@ -253,7 +253,7 @@ class StateTables:
         paths = [path for branch in branches for path in branch.paths.values()]
         views = definitions(paths, slices_between(paths, tau, t), self.extra, known, self, suffix(state))
         touched = f"touched_{state.name}"
-        if not self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds), DUCKDB))):
+        if not self.engine.table(touched, with_views(views, keys_sql(branches, len(kinds)))):
             return self._nothing(name, state)
         if not kinds:
             return self._once(state, "whole")

@@ -196,7 +196,7 @@ def check_deltas(duck: Calendar, standing: Standing, window: tuple[int, int], ti
             deltas.paths, slices_between(deltas.paths, GRID + tau, GRID + t), "FALSE", {}, tables, suffix(state)
         )
         duck.table("lives_", f"WITH {', '.join(views)} {plan.lives(DUCKDB)}")
-        duck.table("deltas_", f"WITH {', '.join(news)} {deltas.sql(DUCKDB)}")
+        duck.table("deltas_", f"WITH {', '.join(news)} {deltas.sql}")
         names = [name for name, *_ in duck.connection.execute("DESCRIBE lives_").fetchall()][:-2]
         listed = ", ".join(names) or "1"
         for s in [each for each in times if tau <= each < t]:

@@ -236,14 +236,14 @@ def test_many_rows_of_values_are_no_chain_of_selects(tmp_path: Path, spark: Spar
 
 
 def test_an_error_that_quotes_the_guard_is_not_the_guards(spark: SparkSession) -> None:
-    from weft.execution.guarded import MANY, gave_too_many, guarded_tasks
+    from weft.execution.guarded import MANY, gave_too_many, guarded
 
     def raised(text: str) -> Exception:
         with pytest.raises(spark_errors()) as found:
             spark.sql(text).collect()
         return found.value
 
-    quoting = raised(guarded_tasks("SELECT nothing FROM nowhere AT ALL", 5))
+    quoting = raised(guarded("SELECT nothing FROM nowhere AT ALL", 5))
     assert MANY in str(quoting) and not gave_too_many(quoting)
     assert not gave_too_many(raised(f"SELECT RAISE_ERROR('before {MANY}')"))
-    assert gave_too_many(raised(guarded_tasks("SELECT id FROM RANGE(10_000)".replace("_", ""), 1)))
+    assert gave_too_many(raised(guarded("SELECT id FROM RANGE(10_000)".replace("_", ""), 1)))

@@ -17,15 +17,13 @@ import pyarrow as pa
 from weft.algebra.scalar import ColumnRef
 from weft.execution.duckdb_answers import small_answers
 from weft.execution.groups import Group
-from weft.execution.guarded import guarded_tasks
+from weft.execution.guarded import guarded
 from weft.execution.parameters import register_parameters
 from weft.execution.phases import ANALYSIS, COMPUTING, READING, phase
 from weft.execution.reader import Reader
 from weft.execution.states import StateReader
 from weft.execution.temp_views import NotSmall
 from weft.execution.windows import slices_of
-from weft.period_sql.notation import SPARK
-from weft.planning.guard import guarded_block
 from weft.planning.plan import IDENTITY_VERSION, PARAMETER_TABLE, Branch, encoded, identity
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def ledger_select(branch: Branch, query_id: int | None) -> str:
     row = ", ".join(encoded(ref) for ref in refs)
     return (
         f"SELECT {key} AS query_id, b._first_at AS first_at, {_hash(refs)} AS row_hash, ARRAY({row}) AS row\n"
-        f"FROM ({guarded_block(branch.sql, branch.event.block, SPARK)}) AS b"
+        f"FROM ({branch.sql}) AS b"
     )
 
 
@@ -111,7 +109,7 @@ def candidates(
         bounds = [most * queries] if most is not None else []
         bounds += [collected] if collected is not None and views.small else []
         selects = [ledger_select(branch, single) for branch in branches_of_group]
-        parts += [guarded_tasks(each, min(bounds)) for each in selects] if bounds else selects
+        parts += [guarded(each, min(bounds)) for each in selects] if bounds else selects
     # Use one SQL text, because Spark would analyze a union of DataFrames again for each part.
     with phase(ANALYSIS):
         rows = reader.spark.sql(_united(parts)) if parts else union(reader.spark, [])

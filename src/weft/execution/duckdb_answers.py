@@ -32,8 +32,6 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall, States, TempViews
 from weft.execution.whole_tables import WholeTables
-from weft.period_sql.notation import DUCKDB
-from weft.planning.guard import guarded_block
 from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded_in_duckdb, hash_in_duckdb
 from weft.planning.state_causes import all_states
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb, same_in_duckdb
@@ -285,5 +283,4 @@ def _only_query(group: Group) -> int | None:
 def _selected(branch: Branch, query_id: int | None) -> str:
     key = "b._query_id" if query_id is None else f"CAST({query_id} AS BIGINT)"
     names = [f"b.{quoted(output.name)}" for output in branch.outputs if output.name != "_query_id"]
-    select = guarded_block(branch.sql, branch.event.block, DUCKDB)
-    return f"SELECT {', '.join([key, *names, 'b._first_at'])} FROM ({select}) AS b"
+    return f"SELECT {', '.join([key, *names, 'b._first_at'])} FROM ({branch.sql}) AS b"

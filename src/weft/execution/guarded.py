@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.period_sql.notation import SPARK
-from weft.planning.guard import guarded
 from weft.runtime.session import error_text, spark_errors
 from weft.runtime.settings import rows_only
 
@@ -31,37 +29,40 @@ _REPEATED: Final = 100
 MOST_ROWS: Final = COLLECTED * _REPEATED
 """Number of rows of branches that the driver computes."""
 
+_ROWS_OF_A_TASK: Final = 2**33
+"""Spark's function MONOTONICALLY_INCREASING_ID numbers the rows of a task in the lower 33 bits."""
 
-def guarded_tasks(select: str, most: int) -> str:
+
+def guarded(select: str, most: int) -> str:
     """Make the Spark tasks of the SELECT fail after ``_REPEATED`` times ``most`` rows."""
-    return guarded(select, most * _REPEATED, MANY, SPARK)
+    allowed = min(most * _REPEATED, _ROWS_OF_A_TASK - 1)
+    return (
+        f"SELECT * FROM (\n{select}\n) AS g\n"
+        f"WHERE CASE WHEN MONOTONICALLY_INCREASING_ID() % {_ROWS_OF_A_TASK} < {allowed} THEN TRUE "
+        f"ELSE CAST(RAISE_ERROR('{MANY}') AS BOOLEAN) END"
+    )
 
 
 def gave_too_many(error: Exception) -> bool:
-    """Return whether the condition of ``guarded_tasks`` raised this Spark error."""
-    return raised_message(error) == MANY
+    """Return whether the condition of ``guarded`` raised this Spark error.
 
-
-def raised_message(error: Exception) -> str | None:
-    """Return the message of a guard (``planning.guard``) that raised this Spark error, or None for another error.
-
-    The message text is not searched, because any message may quote the SQL of a guard.
+    The message text is not compared, because any message may quote the SQL of ``guarded``.
     """
     from pyspark.errors import PySparkException
 
     if not isinstance(error, PySparkException):
-        return None
+        return False
     try:
         parameters = error.getMessageParameters() or {}
-        return parameters.get("errorMessage") if error.getCondition() == _RAISED else None
+        return error.getCondition() == _RAISED and parameters.get("errorMessage") == MANY
     except spark_errors():  # py4j asks the JVM, which may have ended
-        return None
+        return False
 
 
 def in_memory(spark: SparkSession, rows: DataFrame) -> pa.Table | None:
     """Compute the rows with one Spark job that reads no files. Return None if the result is too large for the driver.
 
-    The SQL of ``rows`` must be guarded (``guarded_tasks``) with the limit ``COLLECTED``.
+    The SQL of ``rows`` must be guarded (``guarded``) with the limit ``COLLECTED``.
     """
     try:
         with rows_only(spark):

@@ -65,7 +65,7 @@ def _parts(
 
 
 def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the ID and the error (one of FAULTS) of each query that fails alone."""
+    """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone."""
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
 

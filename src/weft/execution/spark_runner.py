@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from weft.arrangement.state_store import StateStore
 from weft.catalog import CatalogParts
 from weft.configuration import configuration
-from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError, WeftError
-from weft.execution.driver_reader import rows_of
+from weft.errors import JvmEnded, LimitExceeded, QueryFault, StorageError
 from weft.execution.engines.spark import SparkEngine
-from weft.execution.guarded import MANY, raised_message
+from weft.execution.guarded import gave_too_many
 from weft.execution.look_ups import LookUps
 from weft.execution.new_answers import new_answers
 from weft.execution.reader import Reader, SparkNeeded, removals_reported
 from weft.execution.relations import Relation
 from weft.faults import memory_errors, query_faults
-from weft.planning.guard import PairsExceeded, pairs_exceeded
 from weft.printable import counted
 from weft.runtime.session import (
     disk_is_full,
@@ -75,27 +73,16 @@ def too_many(rows: int, most: int, *, of_owner: bool = False) -> LimitExceeded:
 
 
 @contextmanager
-def few_enough(reader: Reader, most: int) -> Iterator[None]:
-    """Turn the errors of guards (``planning.guard``) into LimitExceeded. The tables are those of ``reader``."""
+def few_enough(most: int) -> Iterator[None]:
+    """Turn the error of a ``guarded`` branch with too many rows into LimitExceeded."""
     try:
         yield
-    except WeftError as error:
-        named = _pairs_exceeded(reader, error.guard) if isinstance(error, PairsExceeded) else None
-        raise error if named is None else named from None
     except spark_errors() as error:
-        message = raised_message(error)
-        named = _pairs_exceeded(reader, message)
-        if named is not None:
-            raise named from None
-        if message != MANY:
+        if not gave_too_many(error):
             raise
         raise LimitExceeded(
             f"the query found many times more rows in one tick than the limit of {most:,}", hint=_FEWER
         ) from None
-
-
-def _pairs_exceeded(reader: Reader, message: str | None) -> LimitExceeded | None:
-    return pairs_exceeded(message, lambda name: rows_of(reader.files(name)) if name in reader.tables else None)
 
 
 def ad_hoc(
@@ -116,15 +103,8 @@ def ad_hoc(
     allowed = allowed or limits(catalog)
     reader = Reader(None, catalog.data, tables, deepest=allowed.depth)
     removals = removals_reported(catalog.data, reader.snapshots)
-    begun = monotonic()
-    with (
-        suppress(SparkNeeded),
-        removals,
-        memory_errors(),
-        time_limit(allowed.seconds, cancellable=True),
-        few_enough(reader, allowed.rows),
-        _released(reader),
-    ):
+    begun, timed = monotonic(), time_limit(allowed.seconds, cancellable=True)
+    with suppress(SparkNeeded), removals, memory_errors(), timed, _released(reader):
         return compute(reader, allowed)
     spent = monotonic() - begun
     spark = session()
@@ -136,7 +116,7 @@ def ad_hoc(
         memory_errors(),
         limited(allowed.seconds, spent=spent),
         time_limit(allowed.seconds, spent=spent, cancellable=True),
-        few_enough(reader, allowed.rows),
+        few_enough(allowed.rows),
         _released(reader),
     ):
         return compute(reader, allowed)
@@ -259,14 +239,14 @@ class SparkRunner:
         Spark starts if ``compute`` needs it: ``compute`` is then called again. The errors are those of ``repeated``.
         """
         assert self._reader is not None, "begin comes first"
-        begun, rows = monotonic(), self.limits.rows
+        begun = monotonic()
         if self._reader.session is None:
-            with query_faults(), time_limit(seconds), suppress(SparkNeeded), few_enough(self._reader, rows):
+            with query_faults(), time_limit(seconds), suppress(SparkNeeded):
                 return compute(self._reader)
         spent = monotonic() - begun
 
         def computed(reader: Reader) -> Result:
-            with small(reader.spark, when=self._small), few_enough(reader, rows):
+            with small(reader.spark, when=self._small), few_enough(self.limits.rows):
                 return compute(reader)
 
         return repeated(self._ready, computed, seconds, spent=spent)

@@ -24,7 +24,7 @@ from weft.execution.driver_reader import DriverReader, LocalRows, keys_for
 from weft.execution.engines.duckdb import DuckdbFailed, duckdb_failures
 from weft.execution.first_groups import FirstGroups
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, collected, guarded_tasks, in_memory
+from weft.execution.guarded import COLLECTED, collected, guarded, in_memory
 from weft.execution.last_rows import LastRows
 from weft.execution.reader import Reader, SparkNeeded
 from weft.execution.recursion import all_rows
@@ -322,14 +322,14 @@ class StateReader:
         assert plan is not None
         views = self._inputs(state, plan.columns, plan.reads)
         views.read(plan.paths, slices_between(plan.paths, stored.at, window_of(state)[1]))
-        if not plan.parts:
+        if not plan.sql:
             totals.changes(state, stored, None)
             return True
         rows: pa.Table | DataFrame | None = None
         if same_in_duckdb(state):
-            rows = self.by_duckdb(plan.sql(DUCKDB), deltas_schema(state), views)
+            rows = self.by_duckdb(plan.sql, deltas_schema(state), views)
         elif views.small:
-            rows = self._computed(state, plan.sql, deltas_schema(state), views)
+            rows = self._computed(state, lambda _: plan.sql, deltas_schema(state), views)
         if not isinstance(rows, pa.Table):
             return False
         totals.changes(state, stored, rows)
@@ -356,7 +356,7 @@ class StateReader:
         views.read(paths, slices_between(paths, tau, t))
         named = [pa.field(f"k{number}", arrow_type(kind)) for number, kind in enumerate(kinds, 1)]
         schema = pa.schema(named or [pa.field(NO_KEY, arrow_type(BOOLEAN))])
-        found = self._computed(state, partial(keys_sql, branches, len(kinds)), schema, views)
+        found = self._computed(state, lambda _: keys_sql(branches, len(kinds)), schema, views)
         places = tuple(range(len(kinds)))
         if not isinstance(found, pa.Table):
             keys = Keys(places, kinds, (True,) * len(kinds))
@@ -450,7 +450,7 @@ class StateReader:
         spark, in_spark = self.reader.spark, text(SPARK)
         views.register()
         if views.small:
-            result = in_memory(spark, spark.sql(guarded_tasks(in_spark, COLLECTED)))
+            result = in_memory(spark, spark.sql(guarded(in_spark, COLLECTED)))
             if result is not None:
                 return result
         with scanning(spark) if whole else nullcontext():

@@ -19,7 +19,7 @@ from weft.algebra.scalar import ColumnRef, Literal, Scalar
 from weft.algebra.schema import DataType
 from weft.catalog import CatalogParts
 from weft.execution.groups import instant
-from weft.execution.guarded import COLLECTED, guarded_tasks, in_memory
+from weft.execution.guarded import COLLECTED, guarded, in_memory
 from weft.execution.reader import Reader
 from weft.execution.relations import Relation
 from weft.execution.spark_runner import Limits, ad_hoc, spark_faults
@@ -204,7 +204,7 @@ def _rows(
 
 def _by_spark(spark: SparkSession, views: TempViews, parts: Sequence[str], order: str) -> pa.Table:
     views.register()
-    rows = in_memory(spark, spark.sql(guarded_tasks(_union(parts), COLLECTED))) if views.small else None
+    rows = in_memory(spark, spark.sql(guarded(_union(parts), COLLECTED))) if views.small else None
     if rows is not None:
         return rows
     return spark.sql(_union(_limited(parts, order))).toArrow()

@@ -120,8 +120,6 @@ class Dialect:
     - ``groups``: whether an empty group of a match differs from a group that did not participate in the match.
     - ``infinite``: whether a DOUBLE divided by 0 is infinite.
     - ``ordered``: the aggregates that read the values of a group in ascending order.
-    - ``guard``: a condition at the end of ``SELECT * FROM …`` that raises the error ``{1}`` after ``{0}`` rows, on
-      Spark after as many rows of a task.
     """
 
     asof: bool
@@ -135,7 +133,6 @@ class Dialect:
     groups: bool
     infinite: bool
     ordered: Ordered
-    guard: str
 
     def over(self, keys: Sequence[str], order: str, frame: str = "") -> str:
         """Return the window of running totals that are 0 from the last row of each key on.
@@ -167,7 +164,6 @@ DUCKDB: Final = Dialect(
     groups=True,
     infinite=True,
     ordered=DuckdbOrdered(),
-    guard="QUALIFY CASE WHEN ROW_NUMBER() OVER () <= {0} THEN TRUE ELSE CAST(ERROR({1}) AS BOOLEAN) END",
 )
 SPARK: Final = Dialect(
     asof=False,
@@ -181,9 +177,4 @@ SPARK: Final = Dialect(
     groups=False,
     infinite=False,
     ordered=SparkOrdered(),
-    # The function numbers the rows of a task in the lower 33 bits.
-    guard=(
-        "WHERE CASE WHEN MONOTONICALLY_INCREASING_ID() % 8589934592 < {0} THEN TRUE "
-        "ELSE CAST(RAISE_ERROR({1}) AS BOOLEAN) END"
-    ),
 )

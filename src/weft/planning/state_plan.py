@@ -16,14 +16,13 @@ from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scala
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, remembered
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
-from weft.derivation.exact import Delta, deltas
+from weft.derivation.exact import deltas
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives, with_bodies
 from weft.derivation.stateful import ENDS, STARTS, key_columns, state_of
 from weft.period_sql.notation import Dialect
 from weft.period_sql.wide_sums import MOST_SCALE
-from weft.planning.guard import guarded_block
 from weft.planning.last_rows import looks_few_back
 from weft.planning.plan import BEGINNING, Branch, bound, columns_of_scans, columns_read, ready
 from weft.planning.state_sql import (
@@ -106,11 +105,10 @@ def touched_keys(state: StateSchema) -> tuple[Branch, ...]:
     return tuple(ready(bound(event, known), False, suffix=suffix(state)) for event in branches)
 
 
-def keys_sql(branches: Sequence[Branch], count: int, dialect: Dialect) -> str:
+def keys_sql(branches: Sequence[Branch], count: int) -> str:
     """Return SQL for the distinct keys of the branches, in the columns k1, k2 …."""
     names = [f"c{number} AS k{number}" for number in range(1, count + 1)] or [f"TRUE AS {NO_KEY}"]
-    parts = (guarded_block(branch.sql, branch.event.block, dialect) for branch in branches)
-    texts = [f"SELECT {', '.join(names)} FROM ({part}) AS b" for part in parts]
+    texts = [f"SELECT {', '.join(names)} FROM ({branch.sql}) AS b" for branch in branches]
     return f"SELECT DISTINCT * FROM ({' UNION ALL '.join(texts)}) AS keys"
 
 
@@ -208,22 +206,17 @@ def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mappin
 
 @dataclass(frozen=True)
 class StateDeltas:
-    """The exact deltas of a state's input, each with its views by range variable, and how they are read."""
+    """The SQL of the exact deltas of a state's input, and how it is read."""
 
-    state: StateSchema
-    parts: tuple[tuple[Delta, Mapping[str, str]], ...]
+    sql: str
     paths: tuple[Access, ...]
     columns: Mapping[str, set[str]]
     reads: tuple[StateSchema, ...]
 
-    def sql(self, dialect: Dialect) -> str:
-        """Return the SQL of the deltas, or an empty text if there are none."""
-        return deltas_sql(self.state, self.parts, dialect)
-
 
 @remembered
 def state_deltas(state: StateSchema) -> StateDeltas | None:
-    """Return the exact deltas of the state's input in its window.
+    """Return the SQL of the exact deltas of the state's input in its window.
 
     Return None if neither running totals nor the last rows of partitions (``last_rows``) determine the state: a measure
     is not exact, the input has subqueries or tables whose rows end, or a row leaves a MIN, a MAX or a partition.
@@ -243,9 +236,9 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
     bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
     paths = [delta_paths(delta) for delta in bound_]
     views = [{alias: path.view + suffix(state) for alias, path in each.items()} for each in paths]
-    parts = tuple(zip(bound_, views, strict=True))
+    text = deltas_sql(state, list(zip(bound_, views, strict=True)))
     every = tuple(path for each in paths for path in each.values())
-    return StateDeltas(state, parts, every, columns_of(lives_), states_of(lives_))
+    return StateDeltas(text, every, columns_of(lives_), states_of(lives_))
 
 
 def _adds_up(measure: Measure) -> bool:

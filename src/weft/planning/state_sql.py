@@ -42,7 +42,6 @@ from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
 from weft.period_sql.notation import SPARK, VALID_TIME, Dialect, listed
 from weft.period_sql.sweep import Sweep
-from weft.planning.guard import guarded_pairs
 from weft.sql.rendering import render
 
 Window: TypeAlias = tuple[Scalar, Scalar, Scalar]
@@ -141,14 +140,14 @@ def _grouping(operator: Grouped, given: str, window: Window, sweep: Sweep, *, la
     return Grouping(sweep, given, len(operator.groups), measures_of(operator), span, lasting=lasting)
 
 
-def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]], dialect: Dialect) -> str:
+def deltas_sql(state: StateSchema, parts: Sequence[tuple[Delta, Mapping[str, str]]]) -> str:
     """Return SQL for the columns of ``inputs``, the period and the ``sign`` of exact deltas.
 
     Each part has its own map from range variables to views.
     """
     texts = []
     for delta, views in parts:
-        text = _combinations(bound_life(delta.life, state.window), state.window, views, dialect)
+        text = _combinations(bound_life(delta.life, state.window), state.window, views)
         texts.append(f"SELECT *, {delta.sign} AS sign FROM ({text}) AS given")
     return "\nUNION ALL ".join(texts)
 
@@ -320,7 +319,7 @@ def lives_sql(rows: Sequence[Lives], window: Window, views: Mapping[str, str], d
 
 
 def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
-    own = _combinations(life, window, views, dialect)
+    own = _combinations(life, window, views)
     if not life.subqueries:
         return own
     names = [output.name for output in life.outputs]
@@ -343,7 +342,7 @@ def _life(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialec
     return f"SELECT {listed(names[: len(names) - life.carried], VALID_TIME.period)} FROM ({copied}) AS copied"
 
 
-def _combinations(life: Lives, window: Window, views: Mapping[str, str], dialect: Dialect) -> str:
+def _combinations(life: Lives, window: Window, views: Mapping[str, str]) -> str:
     tau, t, _ = window
     begins = substitute(life.start, {TIME_START: window[2]})
     start, end = render.scalar(begins), "CAST(NULL AS TIMESTAMP)"
@@ -362,8 +361,7 @@ def _combinations(life: Lives, window: Window, views: Mapping[str, str], dialect
         f"{end} AS {VALID_TIME.end}",
     )
     condition = relational.conjunction(*map(Plain, conditions))
-    text = render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
-    return guarded_pairs(text, life.sources, life.conditions, dialect)
+    return render.select(items, relational.block(life.sources or (relational.UNIT,), condition), views)
 
 
 def is_unbounded(window: Window) -> bool:

@@ -78,12 +78,6 @@ def sized(text: StateText, rows: Mapping[str, int]) -> StateText:
     return replace(text, steps=tuple(steps))
 
 
-def _text(state: StateSchema, name: str, sql: Callable[[Dialect], str]) -> ViewText:
-    """Return SQL that is the same in both dialects unless it has a guard (``planning.guard``)."""
-    in_spark = laid_out(sql(SPARK))
-    return ViewText(name, in_spark) if sql(SPARK) == sql(DUCKDB) else _step(state, name, sql)
-
-
 def _step(state: StateSchema, name: str, sql: Callable[[Dialect], str]) -> ViewText:
     in_spark = laid_out(sql(SPARK))
     # DuckDB does not read the results of queries in the rounds of a recursion.
@@ -169,7 +163,7 @@ class _Texts:
                 f"new rows: {_STORED} has the last rows of each partition, which the last tick stored; without stored "
                 "rows, they come from the tables"
             )
-        return how, (*views, _text(state, _DELTAS, deltas.sql), ViewText(state.name, laid_out(text), "DuckDB"))
+        return how, (*views, ViewText(_DELTAS, laid_out(deltas.sql)), ViewText(state.name, laid_out(text), "DuckDB"))
 
     def _news(self, state: StateSchema) -> tuple[ViewText, ...]:
         branches, kinds = touched_keys(state), tuple(kind for _, kind in key_columns(state))
@@ -178,7 +172,7 @@ class _Texts:
         read = [each for branch in branches for each in states(branch.event.relation)]
         paths = [path for branch in branches for path in branch.paths.values()]
         views = self._views(read, paths, columns_read(branches), state)
-        keys = _text(state, keys_view(state) + suffix(state), partial(keys_sql, branches, len(kinds)))
+        keys = ViewText(keys_view(state) + suffix(state), laid_out(keys_sql(branches, len(kinds))))
         places = tuple(range(len(kinds)))
         if not kinds:
             return (*views, keys, *self._rows(state, None))

@@ -33,7 +33,6 @@ from weft.derivation.incremental import BEFORE, incremental
 from weft.derivation.merge import blocks, mergeable_blocks, merged_predicate
 from weft.derivation.order import exclude_each_other
 from weft.derivation.stateful import key_columns
-from weft.planning.guard import MOST_PAIRS, table_words
 from weft.planning.note import Note
 from weft.planning.plan import Branch, Plan, with_constants
 from weft.planning.state_causes import all_states, possible
@@ -66,19 +65,25 @@ def notes(plan: Plan, later: Sequence[Branch], texts: Sequence[StateText], *, la
 
 
 def _unconnected(plan: Plan) -> list[Note]:
-    """Warn of tables that no equality connects, unless an equality with a constant selects the rows of one of them."""
-    joins = [(sources(part.input), condition(part.input), named) for part in blocks(plan.evaluated)]
+    """Warn of tables below aggregates that no equality connects.
+
+    An equality with a constant may select the rows of one of them.  Then there is no warning.
+    """
+    listed = []
     for state in all_states(plan.evaluated):
         inner, *_ = inputs(state.operator)
-        joins += [(part.sources, part.condition, table_words) for part in mergeable_blocks(inner, ())]
-    listed = []
-    for read, demanded, words in joins:
-        plain = [each.condition for each in conjuncts(demanded) if isinstance(each, Plain)]
-        chosen = {scan for each in plain if (scan := selected(each)) is not None}
-        parts = [part for part in unconnected(read, plain) if not any(_is_few(scan, chosen) for scan in part)]
-        if len(parts) > 1:
-            listed.append(_combined(*(" and ".join(map(words, part)) for part in parts[:2])))
+        for block in mergeable_blocks(inner, ()):
+            plain = [each.condition for each in conjuncts(block.condition) if isinstance(each, Plain)]
+            chosen = {scan for each in plain if (scan := selected(each)) is not None}
+            parts = [p for p in unconnected(block.sources, plain) if not any(_is_few(scan, chosen) for scan in p)]
+            if len(parts) > 1:
+                listed.append(_combined(*(" and ".join(map(_table_words, part)) for part in parts[:2])))
     return list(dict.fromkeys(listed))
+
+
+def _table_words(scan: Scan) -> str:
+    """Return the name of a table without its range variable, which the query's text may not have."""
+    return named(scan) if isinstance(scan.table, StateSchema) else scan.table.name
 
 
 def _is_few(scan: Scan, chosen: Collection[str]) -> bool:
@@ -91,7 +96,7 @@ def _combined(one: str, other: str) -> Note:
     line = f"no equality connects {one} to {other}: the query may combine each row of one with each row of the other"
     text = (
         f"{line}. Add an equality between their columns to WHERE or ON, such as a.order_id = b.id, unless all "
-        f"combinations are wanted. Weft stops a query that makes more than {MOST_PAIRS:,} combinations"
+        "combinations are wanted"
     )
     return Note("warning", text, line)
 

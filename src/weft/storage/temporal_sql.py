@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
-from weft.planning.guard import pairs_exceeded
 from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import dataset_of, file_batches
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 _PLAIN = pa.timestamp("us")
 _INTERRUPTED = "Query interrupted"
 """The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
-_RAISED = "Invalid Input Error: "
-"""The beginning of the message of an error that SQL raises with the function ERROR."""
 _MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
 
 
@@ -131,15 +128,7 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
             message = str(error).splitlines()[0]
             if message.startswith("INTERRUPT"):
                 raise KeyboardInterrupt from None
-            _check_guard(message)
             raise ExecutionError(f"the rows cannot be computed: {message}") from error
-
-
-def _check_guard(message: str) -> None:
-    """Raise PairsExceeded if DuckDB's message is that of a guard (``planning.guard``)."""
-    exceeded = pairs_exceeded(message.removeprefix(_RAISED))
-    if exceeded is not None:
-        raise exceeded from None
 
 
 def _heads(schema: pa.Schema) -> str:
@@ -198,7 +187,6 @@ def _execution_errors() -> Iterator[None]:
         raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
     except duckdb.Error as error:
         require_time()
-        _check_guard(str(error))
         raise ExecutionError(f"the rows cannot be computed: {str(error).splitlines()[0]}") from error
     except RuntimeError as error:
         if str(error) == _INTERRUPTED:

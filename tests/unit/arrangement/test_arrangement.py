@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -335,3 +337,20 @@ def test_the_ledger_by_query_and_hash(tmp_path: Path) -> None:
     arrangement.catch_up(table.files, table.read)
     keys = [(number % 4, f"{number:064x}") for number in range(500)]
     assert looked_up(arrangement, keys) == matching(table.rows, [0, 1], keys)
+
+
+def test_threads_may_open_runs_at_once() -> None:
+    """An unlocked OrderedDict ends the process, so the threads run in a process of their own."""
+    code = (
+        "import sys; from pathlib import Path; from threading import Thread; from types import SimpleNamespace\n"
+        "from weft.arrangement import run\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "def work():\n"
+        "    for number in range(3000):\n"
+        "        run.keep_open(Path(f'folder{number % 3}'), [SimpleNamespace(identity=(number,))])\n"
+        "threads = [Thread(target=work) for _ in range(4)]\n"
+        "[each.start() for each in threads]; [each.join() for each in threads]\n"
+        "assert sorted(run._open) == ['folder0', 'folder1', 'folder2'], run._open\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

@@ -27,9 +27,7 @@ from weft.execution.groups import instant
 from weft.execution.states import _by_duckdb_alone
 from weft.execution.why import MOST_MEMBERS
 from weft.interruption import CancelToken, Stopped, cancellable_by
-from weft.planning import guard
 from weft.planning.plan import at_instant, plan
-from weft.runtime.session import session_started
 from weft.storage.time_limit import require_time, time_limit
 
 START = dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc)
@@ -142,67 +140,6 @@ def test_a_query_of_duckdb_has_the_limits_of_a_tick(weft: Weft, monkeypatch: pyt
     monkeypatch.setenv("WEFT_QUERY_ROWS", "5")
     with pytest.raises(LimitExceeded, match="the limit is 5"):
         weft.try_query("SELECT t, i FROM facts")
-
-
-UNCONNECTED = (
-    "SELECT a.t FROM facts a, facts b",
-    "SELECT a.t, COUNT(*) AS n FROM facts a, facts b GROUP BY a.t",
-    "SELECT a.t, COUNT(*) AS n FROM facts a JOIN facts b ON a.ts < b.ts GROUP BY a.t",
-    "SELECT x.t FROM facts a JOIN facts c ON a.i = c.i, facts x",
-)
-CONNECTED = (
-    "SELECT a.t FROM facts a, facts b WHERE a.ts = b.ts",
-    "SELECT a.t, COUNT(*) AS n FROM facts a, facts b WHERE a.i <=> b.i GROUP BY a.t",
-)
-
-
-@pytest.mark.parametrize("text", UNCONNECTED)
-def test_combinations_of_tables_without_an_equality_are_limited(
-    weft: Weft, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, inputs=-1, whole=-1, filtered=-1))
-    assert weft.try_query(text).count > 0
-    monkeypatch.setattr(guard, "MOST_PAIRS", 1_000)
-    expected = r"no equality connects facts.* with 60 rows to facts.* with 60 rows.* more than 1,000 combinations"
-    with pytest.raises(LimitExceeded, match=expected):
-        weft.try_query(text)
-    with pytest.raises(LimitExceeded, match=expected):
-        weft.backtest(text, until=START + 9 * DAY)
-    weft.install("forgotten", f"SELECT * FROM ({text}) AS f WHERE f.t > 'a'")
-    with pytest.raises(LimitExceeded, match=expected):
-        weft.replacement("forgotten", text)
-
-
-def test_connected_tables_and_small_combinations_have_no_guard(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, inputs=-1, whole=-1, filtered=-1))
-    monkeypatch.setattr(guard, "MOST_PAIRS", 100)
-    for text in CONNECTED:
-        assert weft.try_query(text).count > 0
-    few = weft.try_query("SELECT a.i, a.ts, m.n FROM facts a, (SELECT MAX(d) AS n FROM facts) m", limit=None)
-    assert few.count > 10
-
-
-@pytest.mark.spark
-def test_spark_stops_a_query_without_a_join_condition(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, inputs=-1, whole=-1, filtered=-1))
-    monkeypatch.setattr(guard, "MOST_PAIRS", 100)
-    for text in (
-        "SELECT INITCAP(a.t) AS t FROM facts a, facts b",
-        "SELECT INITCAP(a.t) AS t, COUNT(*) AS n FROM facts a, facts b GROUP BY INITCAP(a.t)",
-    ):
-        with pytest.raises(LimitExceeded, match=r"no equality connects facts.* with 60 rows to facts"):
-            weft.try_query(text)
-        assert session_started()
-
-
-@pytest.mark.spark
-def test_a_tick_stops_a_query_without_a_join_condition(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_reader, "BOUNDS", replace(driver_reader.BOUNDS, inputs=-1, whole=-1, filtered=-1))
-    monkeypatch.setattr(guard, "MOST_PAIRS", 1_000)
-    weft.install("forgotten", UNCONNECTED[0])
-    weft.install("other", "SELECT t FROM facts")
-    forgotten, other = weft.tick(now=START + 9 * DAY).reports[-1].outcomes
-    assert other.rows and "no equality connects facts (as a) with 60 rows" in str(forgotten.reason)
 
 
 def test_exhausted_memory_is_not_a_defect(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:

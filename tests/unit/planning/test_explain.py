@@ -176,8 +176,7 @@ def test_each_row_that_arrives_is_asked_for_its_blockers() -> None:
 
 def test_constant_rows_are_no_reason_to_warn_and_hide_none() -> None:
     text = "SELECT v.k FROM (VALUES (1), (2)) AS v(k), users u, msgs m WHERE u.age = v.k AND m.subject > u.name"
-    warned = [note.text for note in explain(plan(text, EVERYTHING)).notes if note.level == "warning"]
-    dear = [each for each in warned if "reads all of" in each]
+    dear = [note.text for note in explain(plan(text, EVERYTHING)).notes if note.level == "warning"]
     assert [text.split(" (as")[0].rsplit(" ", 1)[1] for text in dear] == ["msgs", "users"]
 
 

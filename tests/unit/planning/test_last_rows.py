@@ -17,7 +17,6 @@ from weft.arrangement.state_store import computed
 from weft.derivation.lift import bound_state
 from weft.derivation.stateful import states
 from weft.execution.totals import deltas_schema
-from weft.period_sql.notation import DUCKDB
 from weft.planning.last_rows import last_rows_sql, looks_few_back, new_rows_sql
 from weft.planning.plan import standing_plan
 from weft.planning.state_plan import continued_deltas, state_deltas, state_rows, suffix
@@ -86,7 +85,7 @@ def test_the_rows_of_windows_are_those_of_the_whole_table(partition: bool) -> No
             deltas = continued_deltas(state, "news")
             assert deltas is not None
             (path,) = {each.view for each in deltas.paths}
-            new = computed(deltas.sql(DUCKDB), deltas_schema(state), **{path + suffix(state): table_of(rows)})
+            new = computed(deltas.sql, deltas_schema(state), **{path + suffix(state): table_of(rows)})
             columns = [name for name in new.column_names if name[0] in "cx"]
             before = new.slice(0, 0).select(columns) if stored is None else stored
             schema = stored_schema(state)

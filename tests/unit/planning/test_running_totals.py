@@ -35,7 +35,7 @@ def test_continued_sums_are_those_of_all_rows(type: DataType, grouped: bool, mov
             deltas = continued_deltas(state, "news")
             assert deltas is not None
             views = {path.view + suffix(state): sums.given(rows) for path in deltas.paths}
-            new = computed(deltas.sql(DUCKDB), deltas_schema(state), **views)
+            new = computed(deltas.sql, deltas_schema(state), **views)
             keys = [pa.field("c1", pa.string())] if grouped else []
             kept = pa.schema([*keys, *(pa.field(name, arrow_type(kind)) for name, kind in totals_of(state))])
             before = kept.empty_table() if stored is None else stored

@@ -28,7 +28,6 @@ from weft.execution.spark_runner import SparkRunner, spark_faults, too_many
 from weft.execution.ticks import due
 from weft.execution.ticks.tick_report import TickRun
 from weft.faults import FAULTS
-from weft.planning.guard import PairsExceeded
 from weft.runtime.session import disk_is_full, session_started, spark_errors
 from weft.storage.data_files import FileForm, NewFile
 from weft.storage.ledger import Added
@@ -101,11 +100,10 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member], *, by
         return _together(run, runner, members, (), seconds, by_duckdb=by_duckdb)
     except FAULTS as error:
         runner.release()
-        by_duckdb = by_duckdb and isinstance(error, PairsExceeded)  # Spark may be much slower until it stops the query
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
         faulty: set[int] = set()
         for key, fault in failing_queries(
-            runner, groups, lambda reader, group: new_answers(reader, (group,), most=most, by_duckdb=by_duckdb)
+            runner, groups, lambda reader, group: new_answers(reader, (group,), most=most)
         ):
             run.set_aside({key: fault})
             faulty.add(key)
@@ -113,7 +111,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member], *, by
             raise _failed(error) from error
     rest = [each for each in members if each.query.query_id not in faulty]
     try:
-        return _together(run, runner, rest, (), seconds * max(1, len(rest)), by_duckdb=by_duckdb, apart=True)
+        return _together(run, runner, rest, (), seconds * max(1, len(rest)), by_duckdb=False, apart=True)
     except FAULTS as error:
         raise _failed(error) from error
 

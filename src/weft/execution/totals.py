@@ -134,7 +134,7 @@ class Totals:
         if deltas is None or not deltas.num_rows:
             self.touched = LocalRows(self.state, stored_schema(self.state).empty_table())
             return
-        self.touched = self._given(self._computed("near_", {"near_": self.near}))
+        self.touched = self._given(self._computed(before_=self.near))
         added = computed(added_sql(state, "deltas_"), self.stored, deltas_=deltas)
         self.changed = added if added.num_rows else None
 
@@ -153,7 +153,7 @@ class Totals:
         if wanted is not None and wanted.num_rows == self.near.num_rows:
             return self.touched  # ``wanted`` has only the rows of ``near``
         before = self.base.rows.cast(self.stored) if wanted is None else wanted
-        return self._given(self._computed("before_", {"before_": before}))
+        return self._given(self._computed(before_=before))
 
     def of_groups(self, keys: pa.Table) -> pa.Table:
         """Return the totals before the window of the groups in ``keys``, and possibly of others."""
@@ -174,8 +174,8 @@ class Totals:
         """Return the rows of some groups, whose totals before the window are given, and of the groups that change."""
         met = conjunction(same(self.names, "b", "k"))
         others = f"SELECT b.* FROM others_ AS b ANTI JOIN (SELECT {listed(self.names)} FROM near_) AS k ON {met}"
-        given = {"others_": before, "near_": self.near}
-        return self._given(self._computed(f"({others} UNION ALL SELECT * FROM near_)", given))
+        both = f"WITH before_ AS ({others} UNION ALL SELECT * FROM near_)\n"
+        return self._given(self._computed(both, others_=before, near_=self.near))
 
     @cached_property
     def at_end(self) -> pa.Table:
@@ -198,11 +198,11 @@ class Totals:
         found = rows.filter(pc.is_in(rows.column(name), value_set=keys))
         return pa.concat_tables([found, self.near.filter(pc.invert(pc.is_in(self.near.column(name), value_set=keys)))])
 
-    def _computed(self, before: str, given: Mapping[str, pa.Table]) -> pa.Table:
-        """Compute the rows of groups. ``before`` is SQL over the tables ``given``: the totals before the window."""
+    def _computed(self, head: str = "", **given: pa.Table) -> pa.Table:
+        """Compute the rows of groups. The table or CTE ``before_`` has their totals before the window."""
         assert self.continued is not None
-        text = continued_sql(self.continued, "deltas_", before, DUCKDB)
-        return computed(text, self.schema, deltas_=self.deltas, **given)
+        text = continued_sql(self.continued, "deltas_", "before_", DUCKDB)
+        return computed(head + text, self.schema, deltas_=self.deltas, **given)
 
     def _last(self, rows: pa.Table) -> pa.Table:
         """Return the totals of the groups that exist at the end of the window."""

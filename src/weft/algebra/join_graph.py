@@ -31,9 +31,9 @@ def selected(condition: Scalar) -> str | None:
 
 
 def unconnected(sources: Sequence[Source], conditions: Iterable[Scalar]) -> tuple[tuple[Scan, ...], ...]:
-    """Return the scans of a FROM clause in parts such that no equality of two relations connects two parts.
+    """Return the connected components of the scans of a FROM clause.  Equalities of two relations connect them.
 
-    The result is empty if there is only one part.  Range variables that begin with _ are Weft's own.  They connect
+    The result is empty if there is only one component.  Range variables that begin with _ are Weft's own.  They connect
     relations, but are not in the result.
     """
     aliases = [next((ref.scan for ref in attributes(source)), "") for source in sources]

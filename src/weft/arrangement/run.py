@@ -31,6 +31,7 @@ RUN_SUFFIX: Final = ".arrow"
 
 _checked: set[tuple[object, ...]] = set()
 _MOST_FOLDERS: Final = 256
+"""The most arrangements whose runs a process keeps open."""
 _open: OrderedDict[str, Mapping[tuple[object, ...], SortedRun]] = OrderedDict()
 """The open runs of the arrangements that this process used last, by identity.
 
@@ -156,7 +157,10 @@ def open_run(folder: Path, record: RunRecord, schema: pa.Schema) -> SortedRun:
 
 
 def keep_open(folder: Path, runs: Iterable[SortedRun]) -> None:
-    """Keep exactly these runs of an arrangement open.  Close the arrangement that was used least recently."""
+    """Keep exactly these runs of an arrangement open.
+
+    If more than ``_MOST_FOLDERS`` arrangements have open runs, close those of the one that was used least recently.
+    """
     kept = {run.identity: run for run in runs}
     with _open_lock:
         _open.pop(str(folder), None)

@@ -9,8 +9,8 @@ equal values, of their keys.  A group of the partition that is not stored comes 
 The column ``MORE`` of the stored groups is 0 if the partition has no other groups.  Two rules follow:
 
 - The stored groups and the groups that change suffice for the ranks in a window if the partition has no other groups,
-  or if ``most`` stored groups that do not change have a lower rank than the last stored one.  DENSE_RANK counts their
-  values.
+  or if at least ``most`` stored groups that do not change have a smaller rank than the last stored group.  DENSE_RANK
+  counts their values.
 - If they suffice, those of them that do not come after the last stored one are the first groups at the end of the
   window.  At least ``most`` remain, or all groups of the partition.
 

@@ -87,8 +87,10 @@ def _table_words(scan: Scan) -> str:
 
 
 def _is_few(scan: Scan, chosen: Collection[str]) -> bool:
-    if isinstance(scan.table, StateSchema) and isinstance(scan.table.operator, Grouped):
-        return scan.alias in chosen or not key_columns(scan.table)  # without keys, a state has one row
+    """Return whether an equality with a constant selects the rows, or the rows are one aggregate without GROUP BY."""
+    table = scan.table
+    if isinstance(table, StateSchema) and isinstance(table.operator, Grouped) and not key_columns(table):
+        return True
     return scan.alias in chosen
 
 

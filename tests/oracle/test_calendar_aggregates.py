@@ -225,11 +225,11 @@ def test_fixed_texts(duck: Calendar, text: str) -> None:
     assert any(holds(duck, text, random.Random(seed))["answers"] for seed in ("kept", *range(12)))
 
 
-@pytest.mark.parametrize("shard", shards(40, 1))
+@pytest.mark.parametrize("shard", shards(80, 1))
 def test_drawn_texts(duck: Calendar, shard: int) -> None:
     chance = random.Random(f"calendar below aggregates {shard}")
     counts = Counter[str]()
-    for _ in range(4):
+    for _ in range(2):
         counts += holds(duck, drawn(chance), chance)
     assert counts["answers"] and counts["deltas"], counts
 

@@ -23,6 +23,7 @@ def test_every_proof_is_accepted(checked: Checked) -> None:
     assert checked.made.returncode == 0, checked.made.stdout + checked.made.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_is_not_accepted(copied: Path) -> None:
     """With at(A, s) in place of at(A, s⁻), the delta of a join counts two rows that begin together twice."""
     right, wrong = "(list_prod (at_instant A (s - 1)) (e s))", "(list_prod (at_instant A s) (e s))"

@@ -91,6 +91,7 @@ def test_one_attempt_of_each_task_is_committed_and_the_files_of_others_expire(cl
     assert {place.name for place in unneeded} == left
 
 
+@pytest.mark.slow  # tests/spark/test_distributed.py loads from S3 by the tasks of a local Spark
 def test_executors_load_files_from_s3_as_one_machine_does(
     cluster: Cluster, s3_access: S3Access, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def bare_python() -> str:
     return bare
 
 
+@pytest.mark.slow
 def test_executors_without_weft_are_refused(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "weft.toml").write_text(f'[spark]\n"spark.pyspark.python" = "{bare_python()}"\n')
     assert (

@@ -48,6 +48,7 @@ def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow  # test_cluster.py runs the demo on S3 and a cluster
 def test_the_demo_on_s3_has_the_answers_of_a_local_home(
     local_demo: Path,
     demo_answers: Answers,

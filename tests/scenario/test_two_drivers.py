@@ -210,7 +210,7 @@ STOPPED = {
 """Where the first machine stops: before the commit of a load or a tick, before and in the writing of a message, and
 before it undoes a message that was interrupted.
 """
-QUICK = (("end_by_time", "load"), ("end_by_time", "message"), ("cut_off", "tick"))
+QUICK = (("end_by_time", "message"), ("cut_off", "tick"))
 CASES = [
     pytest.param(how, stopped, marks=() if (how, stopped) in QUICK else pytest.mark.slow)
     for how in ("end_by_time", "cut_off")

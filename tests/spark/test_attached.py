@@ -49,7 +49,8 @@ def written(other: Path, rows: Sequence[tuple[int, str | None, int]], partition_
 
 
 @pytest.mark.parametrize(
-    ("by_spark", "own", "partitioned"), [(True, False, True), (True, True, False), (False, False, True)]
+    ("by_spark", "own", "partitioned"),
+    [pytest.param(True, False, True, marks=pytest.mark.slow), (True, True, False), (False, False, True)],
 )
 def test_answers_are_those_over_an_ordinary_table(
     tmp_path: Path,

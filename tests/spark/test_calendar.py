@@ -7,6 +7,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+import pytest
+
 from evaluated import DAY, micros, months_later, shown, truncated
 from replayed import first_instants, load, replay_home
 from weft.algebra.schema import INT, STRING, TIMESTAMP
@@ -73,6 +75,7 @@ def test_answers_begin_when_the_calendar_says(spark: SparkSession, tmp_path: Pat
     weft.close()
 
 
+@pytest.mark.slow
 def test_counts_of_the_last_month(spark: SparkSession, tmp_path: Path) -> None:
     """Counts above a condition that turns several times: each value has the first instant that plain Python finds."""
     weft = replay_home(tmp_path / "home")

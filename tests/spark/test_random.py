@@ -42,7 +42,7 @@ WAYS = {
 """The ways in which a tick reads its tables: on the driver, on the driver with look-ups in arrangements, with Spark, or
 by DuckDB over whole tables.
 """
-QUERIES_A_HOME = 7
+QUERIES_A_HOME = 5
 MOST_SELECTS = 3
 """Spark plans deeper nests for seconds. Tests on DuckDB (``tests/oracle``) check the laws for deeper nests."""
 KEPT = (

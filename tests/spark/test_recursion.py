@@ -103,7 +103,9 @@ def test_threads_of_replies(
     assert first_instants(weft, "sizes") == {row: START + day * DAY for row, day in sizes.items()}
 
 
-@pytest.mark.parametrize("bounds", [ReadBounds(), NOTHING], ids=["driver", "spark"])
+@pytest.mark.parametrize(
+    "bounds", [pytest.param(ReadBounds(), id="driver"), pytest.param(NOTHING, id="spark", marks=pytest.mark.slow)]
+)
 def test_a_recursion_that_is_too_deep_is_set_aside(
     bounds: ReadBounds, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ def _descendants(pid: int) -> Iterator[int]:
                 yield from _descendants(child)
 
 
+@pytest.mark.slow
 def test_on_a_cluster_no_process_shows_a_secret_and_shuffles_use_its_cores(tmp_path: Path) -> None:
     secret = " a\\secret=key"
     home = tmp_path / "home"

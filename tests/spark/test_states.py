@@ -121,7 +121,9 @@ def at_once(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> di
     return delivered(whole)
 
 
-@pytest.mark.parametrize("accident", [lost, damaged, outdated, kept])
+@pytest.mark.parametrize(
+    "accident", [*(pytest.param(each, marks=pytest.mark.slow) for each in (lost, outdated)), damaged, kept]
+)
 def test_answers_do_not_depend_on_stored_totals(
     accident: Callable[[Path, random.Random], None],
     at_once: dict[str, list[Any]],

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOMES = 2
-QUERIES_A_HOME = 6
+QUERIES_A_HOME = 4
 VALUES = [name for name in COLUMNS if name != "ts"]
 _STARS = re.compile(r"EXISTS \(SELECT \* ")
 

@@ -36,7 +36,7 @@ from weft.algebra.relation import (
     conjuncts,
 )
 from weft.algebra.scalar import TICK_END, TICK_START, Scalar, call
-from weft.algebra.traverse import range_variables, rename
+from weft.algebra.traverse import range_variables
 from weft.derivation.lives import Lives, lives
 from weft.derivation.merge import mergeable_blocks
 from weft.derivation.simplify import simplify, starts_of
@@ -80,10 +80,12 @@ def with_states(state: StateSchema, relation: Relation, outputs: Sequence[Output
 
 
 def _scan(state: StateSchema, rows: Relation, outputs: tuple[Output, ...]) -> Scan:
-    """Return a scan of the rows as a state, whose range variables have the names of the query's text."""
-    spelled = dict(zip(range_variables(state.operator), state.names, strict=True))
-    alias = f"{max((*spelled, *spelled.values()), key=len)}_rows"
-    return Scan(state_of(rename(Project(rows, alias, outputs), spelled), state.window), alias)
+    """Return a scan of the rows as a state, whose range variables have the names of the query's text in words."""
+    known = range_variables(state.operator)
+    spelled = dict(zip(known, state.names, strict=True))
+    whole = Project(rows, f"{max(known, key=len)}_rows", outputs)
+    names = tuple(spelled.get(alias, alias) for alias in range_variables(whole))
+    return Scan(state_of(whole, state.window, names), whole.alias)
 
 
 def _entering(life: Lives) -> Iterator[Delta]:

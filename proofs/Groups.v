@@ -209,3 +209,50 @@ Section GroupBy.
         now rewrite E.
   Qed.
 End GroupBy.
+
+(** ** Rows with subqueries (derivation/exact.py, with_states)
+
+    A tick computes only the rows with a *touched* key: a key of a row that begins or ends in its window.  The relation
+    may have touched keys of which no row begins or ends. *)
+Section TouchedRows.
+  Context {T K : Type} `{Row T}.
+  Context (key : T -> K) (touched : time -> K -> bool).
+
+  Definition rows_of_touched (s : time) (l : list T) : list T := filter (fun r => touched s (key r)) l.
+
+  Definition delta_touched (E : relation T) : delta T := fun s =>
+    each 1 (rows_of_touched s (at_instant E s)) ++ each (-1) (rows_of_touched s (at_instant E (s - 1))).
+
+  Theorem touched_delta t0 (E : relation T) : lawful E ->
+    (forall s, s < t0 -> at_instant E s = []) ->
+    (forall s r, In r (starts E s ++ ends E s) -> touched s (key r) = true) ->
+    exact t0 (delta_touched E) (at_instant E).
+  Proof.
+    intros L B C. apply exact_steps. split; intros s r P; [now rewrite B, copies_nil |].
+    unfold delta_touched, rows_of_touched. rewrite amount_events, !copies_filter.
+    destruct (touched s (key r)) eqn:U; [reflexivity |].
+    assert (N : ~ In r (starts E s ++ ends E s)) by (intros I; apply C in I; congruence).
+    rewrite in_app_iff in N.
+    destruct (Z.lt_trichotomy (copies r (at_instant E s)) (copies r (at_instant E (s - 1)))) as [D | [D | D]].
+    - destruct N. right. now apply (ends_complete E L).
+    - lia.
+    - destruct N. left. now apply (starts_complete E L).
+  Qed.
+
+  (** The rows with touched keys of σp A are σp of the rows of A with these keys.  Each row keeps its subqueries. *)
+  Theorem subqueries_delta t0 (A : relation T) (p : T -> predicate) : lawful A -> (forall r, lawful_predicate (p r)) ->
+    (forall s, s < t0 -> at_instant A s = []) ->
+    (forall s r, In r (starts (select A p) s ++ ends (select A p) s) -> touched s (key r) = true) ->
+    exact t0 (fun s =>
+      each 1 (filter (fun r => holds (p r) s) (rows_of_touched s (at_instant A s))) ++
+      each (-1) (filter (fun r => holds (p r) (s - 1)) (rows_of_touched s (at_instant A (s - 1)))))
+      (at_instant (select A p)).
+  Proof.
+    intros L P B C.
+    assert (X : exact t0 (delta_touched (select A p)) (at_instant (select A p))).
+    { apply touched_delta; [now apply select_rule | | assumption]. intros s S. simpl. now rewrite B. }
+    apply exact_steps in X as [Z S]. apply exact_steps. split; [assumption |]. intros s r Q. rewrite <- S by assumption.
+    unfold delta_touched, rows_of_touched. rewrite !amount_events. simpl. rewrite !copies_filter.
+    destruct (touched s (key r)), (holds (p r) s), (holds (p r) (s - 1)); lia.
+  Qed.
+End TouchedRows.

@@ -59,5 +59,6 @@ CONSTRUCTS: Final = {
     "a subquery without an aggregate": r"\(SELECT DISTINCT \w+\.\w+ AS v",
 }
 """Each construct, and a pattern that finds it in a text."""
-NAMED: Final = (*CONSTRUCTS, "states: whole", "states: news", "states: look-up")
+WAYS: Final = ("whole", "news", "look-up", "deltas", "deltas of subqueries")
+NAMED: Final = (*CONSTRUCTS, *(f"states: {way}" for way in WAYS))
 """What a whole run must have tried."""

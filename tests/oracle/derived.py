@@ -38,10 +38,12 @@ from weft.planning.state_plan import (
     asked,
     changed_sql,
     is_due,
+    is_partitioned,
     keys_sql,
     keys_view,
     may_continue,
     since,
+    state_deltas,
     state_rows,
     suffix,
     timeless,
@@ -316,6 +318,38 @@ class StateTables:
     def whole(self, state: StateSchema) -> str:
         """The table with all rows of a state."""
         return self._once(state, "whole")
+
+    def off(self, state: StateSchema, times: Iterable[int]) -> list[Row] | None:
+        """Where the rows of a state's input just before its window, and the exact deltas, are not the rows at one of
+        the instants ``times`` in the window: the instant, the row and by how much.  None if it has no exact deltas."""
+        deltas, (tau, t) = state_deltas(state), window_of(state)
+        if deltas is None or tau is None:
+            return None
+        whole = state_rows(state, None)
+        for name, text, plan_, paths, slices in (
+            ("lives_", whole.lives(DUCKDB), whole, whole.paths.values(), {}),
+            ("deltas_", deltas.sql, deltas, deltas.paths, slices_between(deltas.paths, tau, t)),
+        ):
+            known = {each.name: each for each in plan_.reads}
+            views = definitions(paths, slices, self.extra, known, self, suffix(state))
+            self.engine.table(name, with_views(views, text or "SELECT *, 1 AS sign FROM lives_ LIMIT 0"))
+        self.read_by["deltas"] += 1
+        self.read_by["deltas of subqueries"] += any(map(is_partitioned, deltas.reads))
+        names = [name for name, *_ in self.engine.connection.execute("DESCRIBE lives_").fetchall()][:-2]
+        listed = "".join(f", {name}" for name in names)
+        within = [GRID + each for each in times if tau <= GRID + each < t]
+        if not within:
+            return []
+        at = ", ".join(f"({render.timestamp(each)})" for each in within)
+        alive = "valid_from <= {0} AND (valid_to IS NULL OR {0} < valid_to)"
+        before = alive.format(render.timestamp(tau - 1))
+        return self.engine.run(
+            f"SELECT s{listed}, SUM(n) FROM ("
+            f"SELECT s{listed}, 1 AS n FROM lives_, (VALUES {at}) AS v(s) WHERE {before} "
+            f"UNION ALL SELECT s{listed}, sign FROM deltas_, (VALUES {at}) AS v(s) WHERE {alive.format('s')} "
+            f"UNION ALL SELECT s{listed}, -1 FROM lives_, (VALUES {at}) AS v(s) WHERE {alive.format('s')}) AS every "
+            f"GROUP BY ALL HAVING SUM(n) <> 0"
+        )
 
     def continued(self, state: StateSchema) -> tuple[str, str]:
         """The tables with the new rows of a recursion and with all its rows."""

@@ -40,6 +40,7 @@ from weft.errors import SqlError
 from weft.execution.groups import instant
 from weft.planning.form import stored_form
 from weft.planning.plan import Branch, Plan, at_instant, bound, for_one
+from weft.planning.state_causes import all_states
 from weft.sql.lower.query import bind
 from weft.sql.rendering.render import branch_sql
 
@@ -180,6 +181,17 @@ def later_tick(trial: Trial) -> None:
     whole = {(row, s) for row, s, _ in run(trial.engine, _whole(trial.filled(group.branches()), window))}
     assert found == whole, f"[{tau}, {t}): through paths {found - whole} extra, {whole - found} missing"
     sound(trial, [(row, s, 0) for row, s in found], tau, t)
+
+
+def exact_deltas(trial: Trial) -> None:
+    """The rows of a state's input just before a window, and the exact deltas up to an instant of the window, are the
+    rows at this instant."""
+    tau = trial.random.randint(1, LAST)
+    group = trial.standing.group([trial.standing.member(1, tau)], END)
+    tables = trial.states(trial.extra)
+    for state in {each for branch in group.branches() for each in all_states(branch.event.relation)}:
+        off = None if tables is None else tables.off(state, range(tau, END))
+        assert not off, f"the deltas from {tau} on do not add up: {off[:5]}"
 
 
 def _whole(branches: Sequence[Branch], window: Mapping[str, Scalar]) -> str:

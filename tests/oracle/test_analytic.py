@@ -1,11 +1,11 @@
 """Laws 1 and 2 on random queries with aggregates, outer joins, top-k, window functions and scalar subqueries.
 
 DuckDB runs both sides: the reference evaluates the text at every instant, and Weft's branches read the states that a
-tick would compute (``derived.StateTables``).  Every text is evaluated at one instant.  Every fourth one is tried with
-one more law, and of those whose states take much SQL every twelfth, because DuckDB parses and plans far longer than it
-computes.  Of the texts without an answer in the histories that are drawn, every second is left out.  ``make test``
-tries the first of the shards, ``make test-long`` all and 30,000 texts more, with a seed that it prints (WEFT_SEED
-repeats it).
+tick would compute (``derived.StateTables``).  Every text is evaluated at one instant, and the exact deltas of its
+states are added up in one window.  Every fourth text is tried with one more law, and of those whose states take much
+SQL every twelfth, because DuckDB parses and plans far longer than it computes.  Of the texts without an answer in the
+histories that are drawn, every second is left out.  ``make test`` tries the first of the shards, ``make test-long`` all
+and 30,000 texts more, with a seed that it prints (WEFT_SEED repeats it).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oracle.analytic_counts import CONSTRUCTS, FIRST
 from oracle.analytic_engine import Prepared, Probe, TooLong, in_world, informative_world
 from oracle.analytic_grammar import analytic_query
 from oracle.histories import Case, case, distinct_cases, history
-from oracle.laws import Law, Trial, any_partition, from_now, later_tick, one_instant, union_of_starts
+from oracle.laws import Law, Trial, any_partition, exact_deltas, from_now, later_tick, one_instant, union_of_starts
 from oracle.shards import shards
 from oracle.spelling import Text
 from weft.derivation.size import size
@@ -146,6 +146,7 @@ class Course:
     def tried(self, trial: Trial, turn: int) -> None:
         before = self.engine.characters
         self.holds(one_instant, trial)
+        self.holds(exact_deltas, trial)
         long = self.engine.characters - before > LONGEST
         self.counts["long"] += long
         every = self.every * EVERY_LONG if long else self.every
@@ -209,7 +210,7 @@ def loaded() -> Prepared:
 
 @pytest.mark.parametrize("text", KEPT)
 def test_texts_that_failed_once(text: str | Text, loaded: Prepared) -> None:
-    for number, law in enumerate((union_of_starts, one_instant, later_tick, from_now)):
+    for number, law in enumerate((union_of_starts, one_instant, later_tick, from_now, exact_deltas)):
         given = case(random.Random(number), lambda chance: text if isinstance(text, Text) else Text(text, text))
         world = informative_world(loaded, given, 3).world
         trial = Trial(in_world(loaded, given, world), loaded)

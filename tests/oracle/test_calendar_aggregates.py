@@ -17,16 +17,13 @@ import duckdb
 import pytest
 
 from evaluated import instant_of, months_later, shown, truncated
-from oracle.derived import Standing, StateTables, definitions, earliest, rows_of, run, schemas
-from oracle.engines import EPOCH, GRID, DuckDb, Row
+from oracle.derived import Standing, StateTables, earliest, rows_of, run, schemas
+from oracle.engines import EPOCH, DuckDb, Row
 from oracle.histories import History
 from oracle.reference import over_views
 from oracle.shards import shards
 from oracle.test_calendar_conditions import BERLIN, HOUR, MICRO, _readable, a_time, micros
 from weft.derivation.stateful import states
-from weft.execution.windows import slices_between
-from weft.period_sql.notation import DUCKDB
-from weft.planning.state_plan import state_deltas, state_rows, suffix
 
 INLINED = re.compile(r"LATERAL INLINE\((.*?)\) AS (`?_p\d+`?)\((.*?)\)")
 CONDITIONS = (
@@ -183,34 +180,14 @@ def check_deltas(duck: Calendar, standing: Standing, window: tuple[int, int], ti
 
     Return the number of comparisons.
     """
-    compared = 0
     tau, t = window
     group = standing.group([standing.member(1, tau)], t)
+    tables, within = StateTables(duck, "FALSE"), [each for each in times if tau <= each < t]
+    compared = 0
     for state in {each for branch in group.branches() for each in states(branch.event.relation)}:
-        deltas = state_deltas(state)
-        if deltas is None:
-            continue
-        plan, tables = state_rows(state, None), StateTables(duck, "FALSE")
-        views = definitions(plan.paths.values(), {}, "FALSE", {}, tables, suffix(state))
-        news = definitions(
-            deltas.paths, slices_between(deltas.paths, GRID + tau, GRID + t), "FALSE", {}, tables, suffix(state)
-        )
-        duck.table("lives_", f"WITH {', '.join(views)} {plan.lives(DUCKDB)}")
-        duck.table("deltas_", f"WITH {', '.join(news)} {deltas.sql}")
-        names = [name for name, *_ in duck.connection.execute("DESCRIBE lives_").fetchall()][:-2]
-        listed = ", ".join(names) or "1"
-        for s in [each for each in times if tau <= each < t]:
-            at, before = (f"TIMESTAMP '{EPOCH + each * MICRO}'" for each in (s, tau - 1))
-            alive = "valid_from <= {0} AND (valid_to IS NULL OR {0} < valid_to)"
-            off = duck.connection.execute(
-                f"SELECT {listed}, SUM(n) FROM ("
-                f"SELECT {listed}, 1 AS n FROM lives_ WHERE {alive.format(before)} "
-                f"UNION ALL SELECT {listed}, sign FROM deltas_ WHERE {alive.format(at)} "
-                f"UNION ALL SELECT {listed}, -1 FROM lives_ WHERE {alive.format(at)}) AS every "
-                f"GROUP BY ALL HAVING SUM(n) <> 0"
-            ).fetchall()
-            assert not off, (off, at, window)
-            compared += 1
+        off = tables.off(state, within)
+        assert not off, (off, window)
+        compared += 0 if off is None else len(within)
     return compared
 
 

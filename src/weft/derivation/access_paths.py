@@ -23,7 +23,7 @@ from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import KEYS, PERIODS, Lives, with_bodies
-from weft.derivation.stateful import key_columns
+from weft.derivation.stateful import bodies, key_columns
 
 _ANY: Final = Literal(True, BOOLEAN, fixed=True)
 
@@ -100,7 +100,7 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
         paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column, null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
-    for inner in _bodies(demanded):
+    for inner in bodies(demanded):
         _reach(inner, paths, origins)
 
 
@@ -139,16 +139,6 @@ def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> 
         return {}
     pairs = zip(relational.attributes(source), source.input.outputs, strict=True)
     return {ref: known.get(out.value, out.value) for ref, out in pairs if isinstance(out.value, ColumnRef)}
-
-
-def _bodies(predicate: relational.Predicate) -> list[relational.Relation]:
-    match predicate:
-        case relational.Exists(body=body) | relational.NotExists(body=body):
-            return [body]
-        case relational.And(items=items) | relational.Or(items=items):
-            return [body for item in items for body in _bodies(item)]
-        case relational.Plain() | relational.NowFrom() | relational.NowBefore() | relational.Turns():
-            return []
 
 
 def whole_tables(event: Event) -> dict[str, Access]:

@@ -409,7 +409,7 @@ def states(node: Node) -> tuple[StateSchema, ...]:
 def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
     """Return the name of the state's column and the type of each key of its operator.
 
-    The keys are the groups, the partition, or all columns.  A recursion has no keys.
+    The keys are the groups, the partition, or the columns that ``key_count`` counts.  A recursion has no keys.
     """
     operator = state.operator
     if isinstance(operator, Recursive):
@@ -418,9 +418,45 @@ def key_columns(state: StateSchema) -> tuple[tuple[str, DataType], ...]:
         shown = {output.value: output.name for output in operator.outputs}
         return tuple((shown.get(value, ""), value.type) for value in operator.partition)
     refs: Sequence[ColumnRef] = relational.attributes(operator)
-    if isinstance(operator, Grouped):
-        refs = refs[: len(operator.groups)]
+    refs = refs[: len(operator.groups) if isinstance(operator, Grouped) else key_count(operator)]
     return tuple((ref.column, ref.type) for ref in refs)
+
+
+def bodies(predicate: Predicate) -> list[Relation]:
+    """Return the relations of EXISTS and NOT EXISTS in a condition, but not of those inside them."""
+    match predicate:
+        case relational.Exists(body=body) | relational.NotExists(body=body):
+            return [body]
+        case And(items=items) | Or(items=items):
+            return [body for item in items for body in bodies(item)]
+        case Plain() | NowFrom() | NowBefore() | Turns():
+            return []
+
+
+def compared_columns(demanded: Predicate) -> tuple[ColumnRef, ...]:
+    """Return the columns that equal a column of a subquery of the condition."""
+    refs: set[ColumnRef] = set()
+    for body in bodies(demanded):
+        for item in relational.conjuncts(relational.condition(body)):
+            match item:
+                case Plain(condition=Call(name="=", args=(ColumnRef() as left, ColumnRef() as right))):
+                    refs |= {left, right} & free_columns(body)
+                case _:
+                    continue
+    return tuple(sorted(refs, key=lambda ref: (ref.scan, ref.column)))
+
+
+def key_count(operator: Relation) -> int:
+    """Return the number of the first columns of a ``Distinct``, ``Union`` or ``Project`` that are keys of its state.
+
+    All columns are keys, except of a ``Project`` that begins with the ``compared_columns`` of its input.
+    """
+    columns = len(relational.attributes(operator))
+    if not isinstance(operator, relational.Project):
+        return columns
+    refs = compared_columns(relational.condition(operator.input))
+    begins = tuple(output.value for output in operator.outputs[: len(refs)])
+    return len(refs) if refs and set(begins) == set(refs) else columns
 
 
 def depends_on_time(state: StateSchema) -> bool:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 from typing import Literal as OneOf
 
 from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
-from weft.algebra.relation import Grouped, Measure, Output, Recursive, Scan, StateSchema
+from weft.algebra.relation import Grouped, Measure, Output, Project, Recursive, Scan, StateSchema, condition
 from weft.algebra.scalar import TICK_END, TICK_START, TIME_START, Literal, Scalar
 from weft.algebra.schema import INTEGRAL, TIMESTAMP, Column, DataType, TableSchema, remembered
 from weft.algebra.traverse import Node, mentioned, scans, transform
 from weft.derivation.access_paths import delta_paths, lives_paths
-from weft.derivation.exact import deltas
+from weft.derivation.exact import deltas, with_states
 from weft.derivation.incremental import changes
 from weft.derivation.lift import bound_state
 from weft.derivation.lives import KEYS, Lives, lives, with_bodies
-from weft.derivation.stateful import ENDS, STARTS, key_columns, state_of
+from weft.derivation.stateful import ENDS, STARTS, compared_columns, key_columns, state_of
 from weft.period_sql.notation import Dialect
 from weft.period_sql.wide_sums import MOST_SCALE
 from weft.planning.last_rows import looks_few_back
@@ -188,20 +188,35 @@ def scalars_of(rows: Iterable[Lives]) -> Iterator[Scalar]:
         yield from (*life.conditions, *life.starts, *life.ends, *(output.value for output in life.outputs))
 
 
-def reads_of_keys(state: StateSchema) -> Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]:
+Reads: TypeAlias = Iterator[tuple[Iterable[Access], Mapping[str, set[str]]]]
+"""Access paths, and the columns that they read, by table."""
+
+
+def reads_of_keys(state: StateSchema) -> Reads:
     """Yield the access paths and the columns by table with which a tick finds touched groups and looks groups up."""
-    kinds = [kind for _, kind in key_columns(state)]
-    every = tuple(range(len(kinds)))
-    for places in dict.fromkeys((every, *((place,) for place in every))):
-        if places:
-            keys = Keys(places, tuple(kinds[place] for place in places), (False,) * len(places))
-            rows = state_rows(state, keys)
-            yield rows.paths.values(), rows.columns
-    for branch in touched_keys(state):
-        yield branch.paths.values(), columns_read((branch,))
+    yield from _reads_of_changes(state)
+    count = len(key_columns(state))
+    for place in range(count) if count > 1 else ():
+        yield _reads_of_groups(state, (place,))
     found = state_deltas(state)
     if found is not None:
         yield found.paths, found.columns
+        for below in filter(is_partitioned, found.reads):
+            yield from _reads_of_changes(below)
+
+
+def _reads_of_changes(state: StateSchema) -> Reads:
+    """Yield what a tick reads to compute the groups that change."""
+    if key_columns(state):
+        yield _reads_of_groups(state, range(len(key_columns(state))))
+    for branch in touched_keys(state):
+        yield branch.paths.values(), columns_read((branch,))
+
+
+def _reads_of_groups(state: StateSchema, places: Sequence[int]) -> tuple[Iterable[Access], Mapping[str, set[str]]]:
+    kinds = [kind for _, kind in key_columns(state)]
+    rows = state_rows(state, Keys(tuple(places), tuple(kinds[place] for place in places), (False,) * len(places)))
+    return rows.paths.values(), rows.columns
 
 
 @dataclass(frozen=True)
@@ -226,11 +241,12 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
         return None
     if not all(scan.table.append_only and scan.table.source == "table" for scan in base_scans(state)):
         return None
-    inner, columns, _ = inputs(operator)
-    rows = lives(inner, columns)
+    rows = with_states(state, *inputs(operator))
     found = deltas(rows)
     lasting = not isinstance(operator, Grouped) or any(map(_is_extreme, operator.measures))
     if found is None or (lasting and not is_settled(operator, rows)):
+        return None
+    if not all(map(_is_looked_up, filter(is_partitioned, states_of(rows)))):
         return None
     lives_ = [bound_life(delta.life, state.window) for delta in found]
     bound_ = [replace(delta, life=life) for delta, life in zip(found, lives_, strict=True)]
@@ -239,6 +255,17 @@ def state_deltas(state: StateSchema) -> StateDeltas | None:
     text = deltas_sql(state, list(zip(bound_, views, strict=True)))
     every = tuple(path for each in paths for path in each.values())
     return StateDeltas(text, every, columns_of(lives_), states_of(lives_))
+
+
+def is_partitioned(state: StateSchema) -> bool:
+    """Return whether the state has the rows of a block with subqueries (``exact.with_states``)."""
+    operator = state.operator
+    return isinstance(operator, Project) and bool(compared_columns(condition(operator.input)))
+
+
+def _is_looked_up(state: StateSchema) -> bool:
+    """Return whether a tick computes the state from new rows and look-ups, without a whole table."""
+    return not any(isinstance(path, FullScan) for paths, _ in _reads_of_changes(state) for path in paths)
 
 
 def _adds_up(measure: Measure) -> bool:

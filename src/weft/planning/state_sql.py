@@ -36,7 +36,7 @@ from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
 from weft.derivation.lives import Lives, with_scalars
 from weft.derivation.recursion import opened
-from weft.derivation.stateful import RANKS
+from weft.derivation.stateful import RANKS, key_count
 from weft.errors import DerivationError
 from weft.period_sql import windows
 from weft.period_sql.groups import Grouping, Measure, amounts, arguments, extremes, measure_of
@@ -51,7 +51,7 @@ _BEGINNING: Final = -(2**62)
 def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Output, ...], int]:
     """Return the relation whose lives an operator needs, the columns of these lives, and the number of its keys.
 
-    The first columns are the operator's keys: the groups, the partition, or all columns.  A recursion has no keys.
+    The first columns are the operator's keys (``stateful.key_columns``).
     """
     match operator:
         case Grouped(input=inner, groups=groups, measures=measures):
@@ -65,7 +65,7 @@ def inputs(operator: relational.Relation) -> tuple[relational.Relation, tuple[Ou
             return inner, _columns(refs, ()), len(refs)
         case Union() | Project():
             refs = relational.attributes(operator)
-            return operator, _columns(refs, ()), len(refs)
+            return operator, _columns(refs, ()), key_count(operator)
         case Recursive(duplicates=duplicates):
             refs = relational.attributes(operator)
             return opened(operator), _columns(refs if duplicates else [positive(ref) for ref in refs], ()), 0

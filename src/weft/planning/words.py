@@ -52,7 +52,7 @@ from weft.algebra.scalar import (
 )
 from weft.algebra.schema import DATE, NULL, remembered
 from weft.algebra.traverse import Node, rename, scans, substitute, transform, walk
-from weft.derivation.stateful import SHARED, written
+from weft.derivation.stateful import SHARED, compared_columns, written
 from weft.sql.lower.now_in_aggregates import cases_of
 from weft.sql.lower.outer import missing
 from weft.sql.lower.scope import as_written
@@ -142,6 +142,8 @@ def state_words(state: StateSchema, *, keys: bool = True) -> str:
             return f"{several(calculated(operator), 'and')} over {of}"
         case Distinct():
             return f"distinct rows of {of}"
+        case Project() if compared_columns(condition(operator.input)):
+            return f"the rows of {of} with their subqueries"
         case Project():
             return f"the join of {of}"
         case Recursive(name=name):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
-import random
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from edge_values import COLUMNS, rows, shown
 from temporal_values import leaf_name, tracked
 from weft.derivation.temporal.sequenced import sequenced
 from weft.execution.temporal.adding import refusal
@@ -26,44 +24,6 @@ from weft.storage.temporal_sql import temporal_sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = {
-    "id": "INT",
-    "t": "TINYINT",
-    "i": "INT",
-    "b": "BIGINT",
-    "d": "DECIMAL(9,3)",
-    "w": "DECIMAL(18,2)",
-    "f": "DOUBLE",
-    "x": "STRING",
-    "y": "STRING",
-    "q": "BOOLEAN",
-    "m": "TIMESTAMP",
-    "a": "DATE",
-}
-MOMENTS = (
-    "1970-01-01",
-    "1969-12-31 23:59:59.999999",
-    "2000-02-29 12:30:00.100",
-    "9999-12-31",
-    "0002-01-01",
-    "1582-10-04",
-)
-DRAWN: dict[str, tuple[Any, ...]] = {
-    "t": (0, 1, -1, 7, 127, -128, None),
-    "i": (0, 1, -1, 3, 10, 2**31 - 1, -(2**31), 12345, None),
-    "b": (0, 1, -1, 2, -7, 2**63 - 1, -(2**63), 2**53 + 1, 10**15, None),
-    "d": (*map(Decimal, ("0", "0.001", "-0.5", "0.5", "1.5", "2.5", "-2.5", "999999.999", "-999999.999")), None),
-    "w": (*map(Decimal, ("0.00", "0.01", "-0.05", "1e15", "9999999999999999.99", "-1.10")), None),
-    "f": (0.0, -0.0, 1.5, -2.5, 0.1, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, None),
-    "x": (
-        *("", " ", "a", "A", "ab", "aab", " a b ", "\ta\n", "50%", "5_0", "a\\b", "\\", "it's", "äöü", "😀x"),
-        *("\u00a0a", "a.b", None),
-    ),
-    "y": ("", "a", "b", "%", "_", "\\", " ", "ab", "ü", "😀", None),
-    "q": (True, False, None),
-    "m": (*map(dt.datetime.fromisoformat, MOMENTS), None),
-    "a": (*map(dt.date.fromisoformat, ("1970-01-01", "2000-02-29", "9999-12-31", "0002-01-01", "1900-12-31")), None),
-}
 SAME = tuple(
     r"""
 i * 2
@@ -214,6 +174,25 @@ DATE_TRUNC('MILLISECOND', m)
 DATE_TRUNC('MICROSECOND', m)
 NVL2(x, i, b)
 UNIX_MICROS(m)
+x RLIKE ''
+x RLIKE 'a'
+x RLIKE '^[a-c]b|\\.'
+x RLIKE '[^ab]{2,}'
+x RLIKE '\\w\\W?ü'
+x RLIKE '(ä|😀)[^&]'
+x NOT RLIKE '^ ?a+b? *'
+REGEXP_LIKE(y, '%|_')
+REGEXP_EXTRACT(x, '(a*)(b)?', 1)
+REGEXP_EXTRACT(x, '(a*)(b)?', 2)
+REGEXP_EXTRACT(x, '(&|^)([^&]*)')
+REGEXP_EXTRACT(x, '[^a]+', 0)
+SPLIT_PART(x, 'a', 1)
+SPLIT_PART(x, 'a', 2)
+SPLIT_PART(x, ' ', 3)
+SPLIT_PART(x, '.', 2)
+DATE_FORMAT(m, 'yyyy-MM-dd HH:mm:ss')
+DATE_FORMAT(a, 'dd.MM.yyyy, HH')
+DATE_FORMAT(m, 'yyyyMMdd/mmss')
 """.strip().splitlines()
 )
 REFUSED = {
@@ -241,28 +220,9 @@ REFUSED = {
 TABLE = tracked(1, "nasty", **COLUMNS)
 
 
-def rows() -> list[tuple[Any, ...]]:
-    """Return rows that contain each value of each column."""
-    chance = random.Random(8)
-    shuffled = {name: [chance.sample(values, len(values)) for _ in range(40)] for name, values in DRAWN.items()}
-    each = {name: [value for part in parts for value in part] for name, parts in shuffled.items()}
-    return [(number, *(each[name][number] for name in list(COLUMNS)[1:])) for number in range(110)]
-
-
 def bound(expressions: tuple[str, ...]) -> Any:
     heads = ", ".join(f"{text} AS e{number}" for number, text in enumerate(expressions))
     return sequenced(bind_view(f"SELECT id, {heads} FROM nasty", {"nasty": TABLE}))
-
-
-def shown(value: Any) -> Any:
-    """Return a value for comparison: the bits of a double except for NaN and the sign of 0, and the value of a
-    decimal.
-    """
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else (value + 0.0).hex()
-    if isinstance(value, Decimal):
-        return value.normalize() if value else Decimal(0)
-    return value
 
 
 def on_duckdb(sql: str) -> dict[int, list[Any]]:

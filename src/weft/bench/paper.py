@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from weft.bench.bench_home import BEGIN, NEW, QUERIES, arrival, messages
 from weft.bench.other_systems import DuckdbQueries, PostgresQueries, with_ts
-from weft.bench.suites import QueryTimes, Rounds, streams
+from weft.bench.suites import QueryTimes, Record, Rounds, streams
 from weft.bench.tapestry import Bench, require_room
 from weft.bench.times import Times, processor_seconds
 from weft.charts import Line, Panel, figure
@@ -66,6 +66,8 @@ ALL: Final = "all five"
 _WARM: Final = 4
 """The rounds at each size that are not counted."""
 _LOADED: Final = 200_000
+_LIMIT: Final = 3_600.0
+"""The time limit of a stream's batch, in seconds."""
 
 WEFT, SPARK, DUCKDB = "Weft's tick", "Spark, in full", "DuckDB, in full"
 STREAM, TRIGGERS = "Structured Streaming", "PostgreSQL, triggers"
@@ -260,9 +262,11 @@ def _as_streams(place: Path, count: int, rounds: int, progress: Callable[[str], 
         file = place / f"batch{number}.parquet"
         parts.append({"msgs": _written(file, count + number * NEW, NEW)})
     times = {name: QueryTimes(name) for name in QUERIES}
-    streams(QUERIES, Rounds(1, rounds, 1, 0.0), parts, place / "streams", times, progress)
+    streams(QUERIES, Rounds(1, rounds, 1, 0.0), parts, place / "streams", Record(times, _LIMIT, None, progress))
     for name, each in times.items():
-        if each.stream.seconds:
+        if each.ended:
+            progress(f"  {name} as a stream: {each.ended['stream']}")
+        elif each.stream.seconds:
             yield Cost("8", name, STREAM, count, **asdict(each.stream))
         else:
             progress(f"  {name} as a stream is refused: {each.stream_refused}")

@@ -23,6 +23,9 @@ _Sizes = Annotated[
 _Ticks = Annotated[int, typer.Option(min=1, help="Ticks measured at each size.")]
 _Warm = Annotated[int, typer.Option(min=1, help="Ticks that run before the measured ticks.")]
 _Full = Annotated[int, typer.Option(min=0, help="Rounds that run the full queries, too.")]
+_Seconds = Annotated[
+    float, typer.Option(min=1, help="Time limit of each tick, full query and batch of a stream, in seconds.")
+]
 _Tables = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")]
 _Out = Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")]
 
@@ -264,6 +267,7 @@ def tpch(
     ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
+    seconds: _Seconds = 600,
     folder: _Tables = None,
     out: _Out = None,
 ) -> None:
@@ -276,7 +280,7 @@ def tpch(
     with TemporaryDirectory(prefix="weft-tpch-", dir=folder) as generated:
         data = Tpch(Path(generated), scale)
         data.generate()
-        compare(data, query or (), Rounds(warm, ticks, full, batch), folder, out, printing.echo)
+        compare(data, query or (), Rounds(warm, ticks, full, batch), seconds, folder, out, printing.echo)
 
 
 def nexmark(
@@ -286,6 +290,7 @@ def nexmark(
     ticks: Annotated[int, typer.Option(min=1, help="Batches measured.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Batches that run before the measured ones.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Batches after which Spark runs the full queries.")] = 2,
+    seconds: _Seconds = 600,
     folder: _Tables = None,
     out: _Out = None,
 ) -> None:
@@ -295,4 +300,4 @@ def nexmark(
     from weft.bench.suites import Rounds, compare
 
     data = Nexmark(Events(events, 1_600_000_000_000_000, 1_000))
-    compare(data, query or (), Rounds(warm, ticks, full, batch), folder, out, printing.echo)
+    compare(data, query or (), Rounds(warm, ticks, full, batch), seconds, folder, out, printing.echo)

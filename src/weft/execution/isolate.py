@@ -64,8 +64,17 @@ def _parts(
     yield result
 
 
-def failing_queries(runner: SparkRunner, groups: Sequence[Group], trial: Trial) -> Iterator[tuple[int, ExecutionError]]:
-    """Yield the ID and the error (one of FAULTS) of each query that fails when Spark runs the query alone."""
+def failing_queries(
+    runner: SparkRunner, groups: Sequence[Group], trial: Trial, error: ExecutionError
+) -> Iterator[tuple[int, ExecutionError]]:
+    """Yield the ID and the error (one of FAULTS) of each query that fails when the query runs alone.
+
+    ``error`` is the error of all groups together. A single query that exceeded its time limit does not run again.
+    """
+    alone = [each.query.query_id for group in groups for each in group.members]
+    if len(alone) == 1 and isinstance(error, LimitExceeded):
+        yield alone[0], error
+        return
     for group in groups:
         yield from _failing(runner, group, trial, runner.limits.seconds)
 

@@ -16,13 +16,12 @@ from weft.algebra.access import Access, DeltaScan
 from weft.algebra.relation import Recursive, StateSchema
 from weft.derivation.access_paths import delta_paths, lives_paths
 from weft.derivation.exact import Delta
-from weft.derivation.lives import Lives, lives, with_scalars
+from weft.derivation.lives import Lives, lives
 from weft.derivation.recursion import ROUND, again, entering, is_step, rounds, touching
-from weft.period_sql.notation import DUCKDB, Dialect
+from weft.period_sql.notation import Dialect
 from weft.planning.state_engine import same_in_duckdb
 from weft.planning.state_plan import Keys, base_scans, columns_of, restricted, scans_of, states_of, suffix
 from weft.planning.state_sql import bound_life, inputs, lives_sql
-from weft.sql.dialects.duckdb_dialect import with_operators
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ class RecursionPlan:
         for part in parts:
             views = {alias: path.view + suffix(self.state) for alias, path in part.paths.items()}
             views |= dict.fromkeys(part.rounds, read)
-            life = with_scalars(part.life, with_operators) if dialect == DUCKDB else part.life
-            texts.append(lives_sql([life], self.state.window, views, dialect))
+            texts.append(lives_sql([part.life], self.state.window, views, dialect))
         return "\nUNION ALL ".join(texts)
 
 

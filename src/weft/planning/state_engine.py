@@ -20,7 +20,6 @@ from weft.algebra.relation import (
     Relation,
     StateSchema,
     Turns,
-    Unnest,
     ValueFunction,
     Windowed,
     WindowFunction,
@@ -31,7 +30,7 @@ from weft.algebra.traverse import scalars, walk
 from weft.derivation.stateful import RANKS
 from weft.period_sql.groups import arguments
 from weft.planning.plan import PARAMETERS, Branch
-from weft.sql.dialects.duckdb_dialect import same_decimal_text, unlike, with_operators
+from weft.sql.dialects.duckdb_dialect import INT_FUNCTIONS, same_decimal_text, unlike
 
 MOST_INPUTS: Final = 400_000
 """The most rows of a table, new rows, or rows that a look-up returns, for a state that DuckDB computes."""
@@ -39,19 +38,17 @@ MOST_LARGE: Final = 10_000_000
 """The most rows of the tables that DuckDB reads whole. A recursion has no such tables."""
 _PLAIN: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE", "DECIMAL", "DOUBLE")
 """The types whose values DuckDB and Spark exchange with Weft in the same form."""
-_REWRITTEN: Final = frozenset(
-    ("/", "%", "mod", "abs", "floor", "ceil", "ceiling", "round", "concat", "negative", "last_day")
-)
+_REWRITTEN: Final = frozenset(("%", "mod", "abs", "floor", "ceil", "ceiling", "round", "negative", "last_day"))
 """The functions that are the same in both engines only after the rewriting of views (``sql.null_on_overflow``)."""
 _SAME_TEXT: Final = (*INTEGRAL, "BOOLEAN", "STRING", "TIMESTAMP", "DATE")
 """The types whose values have the same text in both engines, beside DECIMALs of few digits after the point."""
 _PRODUCT_SCALE: Final = 8
 """The most digits after the point of a product. DuckDB gives DECIMALs of up to 18 digits a product of 18 digits."""
-_AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros")
+_AS_WIDE: Final = ("+", "-", "*", "%", "mod", "unix_micros", *INT_FUNCTIONS)
 """The functions whose integers have the same type in both engines."""
-_OTHERS: Final = (Distinct, Grouped, Windowed, Unnest, Materialized, Recurrence, Recursive)
+_OTHERS: Final = (Distinct, Grouped, Windowed, Materialized, Recurrence, Recursive)
 """The relations of which a branch for DuckDB has none. A state is a scan."""
-_ORDERED: Final = ("<", "<=", ">", ">=", "+", "-", "*", "is null", "is not null", "coalesce")
+_ORDERED: Final = ("<", "<=", ">", ">=", "+", "-", "*", "/", "is null", "is not null", "coalesce")
 """The functions of doubles whose results do not depend on the sign of zero, or keep it, in both engines."""
 _OF_WINDOWS: Final = (*RANKS, *get_args(ValueFunction), "count", "min", "max")
 
@@ -77,11 +74,13 @@ def _same_event(event: Event) -> bool:
     if not all(_same_text(output.value.type) for output in event.outputs):
         return False
     every = tuple(scalars(projection))
-    return all(_same_scalar(each, rewritten=False) for each in every) and not any(map(_tells_zeros_apart, every))
+    return all(map(_same_scalar, every)) and not any(map(_tells_zeros_apart, every))
 
 
 def _same_text(type: DataType) -> bool:
-    return same_decimal_text(type) or type == DOUBLE or (type.name in _SAME_TEXT and type.shape in (None, INTERVAL))
+    if same_decimal_text(type) or type in (STRING, DOUBLE):
+        return True
+    return type.name in _SAME_TEXT and type.shape in (None, INTERVAL)
 
 
 def _tells_zeros_apart(scalar: Scalar) -> bool:
@@ -98,12 +97,11 @@ def constants_same_in_duckdb(table: TableSchema) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _same(operator: Relation) -> bool:
-    if any(isinstance(part, (Unnest, Turns)) for part in walk(operator)):
+    if any(isinstance(part, Turns) for part in walk(operator)):
         return False
     if isinstance(operator, Windowed) and not all(map(_same_function, operator.functions)):
         return False
-    rewritten = isinstance(operator, Recursive)
-    return all(_same_scalar(scalar, rewritten=rewritten) for scalar in _scalars(operator))
+    return all(map(_same_scalar, _scalars(operator)))
 
 
 def _scalars(operator: Relation) -> Iterator[Scalar]:
@@ -122,8 +120,8 @@ def _same_function(function: WindowFunction) -> bool:
     return function.function in _OF_WINDOWS or (function.function == "sum" and kind in INTEGRAL)
 
 
-def _same_scalar(scalar: Scalar, *, rewritten: bool) -> bool:
-    return unlike(scalar) is None and _as_written(with_operators(scalar) if rewritten else scalar)
+def _same_scalar(scalar: Scalar) -> bool:
+    return unlike(scalar) is None and _as_written(scalar)
 
 
 def _as_written(scalar: Scalar) -> bool:
@@ -167,4 +165,4 @@ def _is_as_wide(arg: Scalar) -> bool:
 
 
 def _is_plain(type: DataType) -> bool:
-    return type.name in _PLAIN and type.shape is None
+    return type == STRING or (type.name in _PLAIN and type.shape is None)

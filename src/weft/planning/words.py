@@ -55,7 +55,7 @@ from weft.algebra.traverse import Node, rename, scans, substitute, transform, wa
 from weft.derivation.stateful import SHARED, compared_columns, written
 from weft.sql.lower.now_in_aggregates import cases_of
 from weft.sql.lower.outer import missing
-from weft.sql.lower.scope import as_written
+from weft.sql.lower.scope import as_written, is_unnamed
 from weft.sql.rendering import render
 
 _UNITS: Final = (
@@ -119,10 +119,10 @@ def named(scan: Scan) -> str:
     return table if alias.lower() == table.lower() else f"{table} (as {alias})"
 
 
-_UNWRITTEN: Final = ("answer", "answer_right", "sub")
-"""The range variables of derived relations without a name in the text: operands of EXCEPT ALL, and subqueries."""
-_UNNAMED: Final = "derived"
-"""The range variable of a derived table without a name, whose columns the text names without one."""
+_UNWRITTEN: Final = ("answer", "sub")
+"""The unnamed derived relations whose columns the text names as those of their inputs."""
+_UNNAMED: Final = ("derived",)
+"""The unnamed derived relations whose columns the text names without a table."""
 
 
 @remembered
@@ -163,7 +163,7 @@ def _over(operator: Relation) -> str:
         head, keys = "PARTITION BY", list(operator.partition[: len(operator.partition) - shared])
     known, of = meanings(operator), _tables(operator)
     inner = operator.input if isinstance(operator, Windowed) else None
-    if isinstance(inner, Project) and as_written(inner.alias) in _UNWRITTEN:
+    if isinstance(inner, Project) and is_unnamed(inner.alias, _UNWRITTEN):
         values = dict(zip(attributes(inner), _values(inner), strict=True))
         keys = [substitute(key, values) for key in keys]
     texts = ", ".join(scalar_words(substitute(key, known)) for key in keys)
@@ -246,10 +246,10 @@ def meanings(node: Node) -> Mapping[ColumnRef, Scalar]:
     for part in walk(node):
         if isinstance(part, Project):
             shown = [(ref, output.value) for ref, output in zip(attributes(part), part.outputs, strict=True)]
-            if as_written(part.alias) in _UNWRITTEN:
+            if is_unnamed(part.alias, _UNWRITTEN):
                 known |= {ref: substitute(value, known) for ref, value in shown}
                 continue
-            if as_written(part.alias) == _UNNAMED:
+            if is_unnamed(part.alias, _UNNAMED):
                 said = [ColumnRef(SAID, ref.column, ref.type) for ref, _ in shown]
                 known |= {ref: text for (ref, _), text in zip(shown, said, strict=True)}
                 shown = [(text, value) for text, (_, value) in zip(said, shown, strict=True)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.algebra.schema import TableSchema
 from weft.errors import ExecutionError, StorageError
-from weft.sql.dialects.duckdb_dialect import MACROS, local_text
+from weft.sql.dialects.duckdb_dialect import MACROS, SETTINGS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import dataset_of, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PLAIN = pa.timestamp("us")
 _INTERRUPTED = "Query interrupted"
 """The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
-_MACROS = tuple(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items())
+_PREPARED = (*SETTINGS, *(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items()))
 
 
 @dataclass
@@ -161,7 +161,7 @@ def temporal_sql(threads: int = 2) -> Iterator[TemporalSql]:
 
     Many small statements run faster on one thread. Raise LimitExceeded if an enclosing ``time_limit`` has expired.
     """
-    with connect(threads, _MACROS) as connection, interrupted_in_time(connection):
+    with connect(threads, _PREPARED) as connection, interrupted_in_time(connection):
         yield TemporalSql(connection)
 
 

@@ -49,8 +49,8 @@ def _record(query_id: int) -> QueryRecord:
     )
 
 
-def _found(attempts: SparkRunner, *groups: Group) -> dict[int, ExecutionError]:
-    return dict(failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members]))
+def _found(attempts: SparkRunner, *groups: Group, error: ExecutionError = LATE) -> dict[int, ExecutionError]:
+    return dict(failing_queries(attempts, groups, lambda _, group: [m.query.query_id for m in group.members], error))
 
 
 def test_the_one_at_fault_is_found_among_many_in_few_runs() -> None:
@@ -62,6 +62,14 @@ def test_the_one_at_fault_is_found_among_many_in_few_runs() -> None:
 def test_several_together_are_never_to_blame() -> None:
     attempts = _Scripted(lambda ids: LATE if len(ids) > 1 else None)
     assert _found(attempts, _group(1, 2, 3)) == {}
+
+
+def test_a_single_query_that_exceeded_its_time_does_not_run_again() -> None:
+    attempts = _Scripted(lambda ids: None)
+    assert _found(attempts, _group(1)) == {1: LATE}
+    assert attempts.runs == []
+    assert _found(attempts, _group(1), error=ENDED) == {}
+    assert attempts.runs == [[1]]
 
 
 def test_a_jvm_that_ended_once_for_no_known_reason_is_nobodys_fault() -> None:

@@ -55,8 +55,14 @@ def alike(text: str) -> bool:
         "SELECT * FROM (SELECT k, n FROM t) PIVOT (COUNT(*) FOR n IN (1, 2))",
         "SELECT a.k, b.n FROM t a LEFT JOIN (SELECT k, COUNT(*) AS n FROM t GROUP BY k) b ON b.k = a.k",
         "SELECT k, COUNT(*) AS n FROM t WHERE k IN ('a', 'b') AND n NOT IN (1, 2) GROUP BY k",
+        "SELECT k, SUM(n / 2) AS s FROM t GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a+' GROUP BY k",
+        "SELECT k, MAX(LENGTH(k) + 2147483647) AS m FROM t GROUP BY k",
+        "SELECT CONCAT(k, 'x') AS c, COUNT(*) AS n FROM t GROUP BY CONCAT(k, 'x')",
+        RECURSIVE.format("t.k", "t.k RLIKE 'a+'"),
         RECURSIVE.format("CONCAT(w.k, t.k)", "w.n <=> t.n"),
         RECURSIVE.format("t.k", "w.k IN ('a', 'b')"),
+        RECURSIVE.format("s.p", "w.n = t.n").replace(" WHERE", " LATERAL VIEW EXPLODE(SPLIT(t.k, ' ')) s AS p WHERE"),
     ],
 )
 def test_duckdb_computes(text: str) -> None:
@@ -66,22 +72,17 @@ def test_duckdb_computes(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT k, SUM(n / 2) AS s FROM t GROUP BY k",
         "SELECT k, SUM(wide * money) AS s FROM t GROUP BY k",  # Spark removes digits after the point
         "SELECT k, SUM(money * money * money * money * money) AS s FROM t GROUP BY k",  # 18 digits are too few
         "SELECT n % n AS m, COUNT(*) AS c FROM t GROUP BY n % n",
-        "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a+' GROUP BY k",
         "SELECT CAST(k AS INT) AS i, COUNT(*) AS n FROM t GROUP BY CAST(k AS INT)",
-        "SELECT k, MAX(LENGTH(k) + 2147483647) AS m FROM t GROUP BY k",
-        "SELECT CONCAT(k, 'x') AS c, COUNT(*) AS n FROM t GROUP BY CONCAT(k, 'x')",
         "SELECT f, COUNT(*) AS n FROM t GROUP BY f",
         "SELECT b, COUNT(*) AS n FROM t GROUP BY b",
+        "SELECT k, COUNT(*) AS n FROM t WHERE k RLIKE 'a$' GROUP BY k",
         "SELECT k, AVG(n) OVER (PARTITION BY k) AS a FROM t",
         "SELECT k, SUM(r) OVER (PARTITION BY k ORDER BY ts) AS s FROM t",
         "SELECT k, ROW_NUMBER() OVER (PARTITION BY r ORDER BY ts) AS place FROM t",
-        RECURSIVE.format("t.k", "t.k RLIKE 'a+'"),
         RECURSIVE.format("LPAD(t.k, 3, 'x')", "w.n = t.n"),
-        RECURSIVE.format("s.p", "w.n = t.n").replace(" WHERE", " LATERAL VIEW EXPLODE(SPLIT(t.k, ' ')) s AS p WHERE"),
     ],
 )
 def test_spark_computes(text: str) -> None:
@@ -107,7 +108,27 @@ def test_spark_computes(text: str) -> None:
         ("SELECT k, AVG(n) AS a FROM t GROUP BY k HAVING AVG(n) > 1", True),
         ("SELECT k FROM t WHERE r = 0", False),  # -0.0 may be another value
         ("SELECT GREATEST(r, n) AS g FROM t", False),
-        ("SELECT r / 2 AS h FROM t", False),
+        ("SELECT r / 2 AS h FROM t WHERE r / n > 1", True),
+        ("SELECT money / 2 AS h FROM t", False),
+        ("SELECT k FROM t WHERE LENGTH(k) - LENGTH(REPLACE(k, 'c', '')) = HOUR(d)", True),
+        ("SELECT k || '!' AS c, CONCAT(k, n) AS m FROM t", False),  # n is no text
+        ("SELECT CONCAT(k, '-', k) AS c FROM t WHERE k || 'b' = 'ab'", True),
+        (r"SELECT k FROM t WHERE k RLIKE '^(a|b)[^&]*x{2,3}\\.\\d'", True),
+        ("SELECT k FROM t WHERE k RLIKE 'a.b'", False),  # the ends of lines differ
+        ("SELECT k FROM t WHERE k RLIKE '(a|b)*'", False),
+        (r"SELECT k FROM t WHERE k RLIKE '\\s'", False),
+        ("SELECT k FROM t WHERE k RLIKE '(?i)a'", False),
+        ("SELECT REGEXP_EXTRACT(k, '(a+)b', 1) AS e, SPLIT_PART(k, '/', 2) AS p FROM t", True),
+        ("SELECT SPLIT_PART(k, '/', -1) AS p FROM t", False),
+        ("SELECT DATE_FORMAT(d, 'yyyy-MM-dd HH:mm:ss') AS day FROM t", True),
+        ("SELECT DATE_FORMAT(d, 'MMMM') AS day FROM t", False),
+        ("SELECT DATE_FORMAT(d + INTERVAL 1 DAY, 'yyyy') AS day FROM t", False),
+        ("SELECT k, COLLECT_SET(n) AS s FROM t GROUP BY k", True),
+        ("SELECT k, word FROM t LATERAL VIEW OUTER POSEXPLODE(SPLIT(k, ' +')) s AS place, word", True),
+        ("SELECT k, word FROM t LATERAL VIEW EXPLODE(SPLIT(k, ' *')) s AS word", False),
+        ("SELECT k, word FROM t LATERAL VIEW EXPLODE(FROM_JSON(k, 'ARRAY<STRING>')) s AS word", True),
+        ("SELECT k, word FROM t LATERAL VIEW EXPLODE(FROM_JSON(k, 'ARRAY<INT>')) s AS word", False),
+        ("SELECT k, word, n FROM t LATERAL VIEW EXPLODE(FROM_JSON(k, 'MAP<STRING, INT>')) s AS word, m", False),
         ("SELECT f FROM t", False),
         ("SELECT a.ts - b.ts AS delay FROM t a JOIN t b ON a.n <=> b.n", True),
         ("SELECT k, CASE WHEN d < NOW() THEN 'late' ELSE 'open' END AS state FROM t", True),

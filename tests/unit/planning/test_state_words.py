@@ -150,7 +150,7 @@ def test_a_tick_that_reads_a_whole_table_for_an_aggregate_is_warned_of() -> None
 
 
 def test_the_engine_of_a_state_follows_from_the_sizes_of_its_tables() -> None:
-    found = explained("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY sender RLIKE '^a'")
+    found = explained("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY sender RLIKE '^a$'")
     again = explained("SELECT COUNT(DISTINCT sender) AS d FROM msgs GROUP BY newsgroup")
 
     def engines(text: Explanation, rows: dict[str, int]) -> list[tuple[str | None, bool]]:
@@ -267,3 +267,26 @@ def test_names_that_the_text_does_not_have_are_not_shown(text: str) -> None:
     said = repr(explained(text).brief)
     assert "answer." not in said and "answer_right." not in said and "sub." not in said
     assert "derived." not in said
+
+
+@pytest.mark.parametrize(
+    ("operand", "key"),
+    [
+        ("SELECT sender FROM msgs EXCEPT ALL SELECT msgid FROM msgs", "msgs_right.sender"),
+        ("SELECT s FROM (SELECT sender AS s FROM msgs EXCEPT ALL SELECT msgid FROM msgs) AS lim", "lim.s"),
+        ("SELECT s FROM (SELECT sender AS s FROM msgs EXCEPT ALL SELECT msgid FROM msgs) AS answer", "answer.s"),
+    ],
+)
+def test_nested_operands_have_the_names_of_the_text(operand: str, key: str) -> None:
+    found = explained(f"SELECT newsgroup FROM msgs EXCEPT ALL ({operand})")
+    words = [*found.summary.when, *found.summary.holding, *found.summary.inside, *(each.rows for each in found.states)]
+    assert any(f"PARTITION BY {key})" in each for each in words)
+    assert not any(wrong in each for each in words for wrong in ("answer_right", "lim_right", "right_right_right"))
+
+
+@pytest.mark.parametrize("name", ["derived", "answer", "sub", "answer_right", "d"])
+def test_a_derived_table_has_the_name_of_the_text(name: str) -> None:
+    text = f"SELECT {name}.g, COUNT(*) AS n FROM (SELECT newsgroup AS g FROM msgs) AS {name} GROUP BY {name}.g"
+    assert any(f"GROUP BY {name}.g" in each for each in explained(text).summary.when)
+    shared = f"WITH {name} AS (SELECT newsgroup AS g FROM msgs) SELECT g, COUNT(*) AS n FROM {name} GROUP BY g"
+    assert any(f"GROUP BY {name}.g" in each for each in explained(shared).summary.when)

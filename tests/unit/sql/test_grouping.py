@@ -56,7 +56,7 @@ def columns(query: Query) -> list[str]:
     [
         ("SELECT UPPER(g) AS h, COUNT(*) FROM t GROUP BY UPPER(g)", ["UPPER(t.g)"]),
         ("SELECT UPPER(g) AS h, COUNT(*) FROM t GROUP BY h", ["UPPER(t.g)"]),
-        ("SELECT UPPER(g) AS h, COUNT(*) FROM t GROUP BY h || b, h", ["CONCAT(UPPER(t.g), t.b)", "UPPER(t.g)"]),
+        ("SELECT UPPER(g) AS h, COUNT(*) FROM t GROUP BY h || b, h", ["UPPER(t.g) || t.b", "UPPER(t.g)"]),
         ("SELECT COUNT(*), UPPER(g) AS h, b FROM t GROUP BY 2, 3", ["UPPER(t.g)", "t.b"]),
         ("SELECT UPPER(g) AS h, COUNT(*) AS n, b FROM t GROUP BY ALL", ["UPPER(t.g)", "t.b"]),
         ("SELECT x + 1 AS y, COUNT(*) AS n FROM t GROUP BY (b, x)", ["t.b", "t.x"]),

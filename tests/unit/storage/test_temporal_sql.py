@@ -20,7 +20,7 @@ from weft.storage.columns import stored_schema
 from weft.storage.data_files import FileForm
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import _started, connect
-from weft.storage.temporal_sql import _MACROS, temporal_sql
+from weft.storage.temporal_sql import _PREPARED, temporal_sql
 from weft.storage.time_limit import time_limit
 from weft.store import store_of
 
@@ -76,7 +76,7 @@ def test_a_result_ends_at_the_time_limit() -> None:
 def test_one_that_cannot_be_used_any_more_is_replaced() -> None:
     with temporal_sql() as sql:
         assert sql.one("SELECT 1") == 1
-    _started[str(spill_folder()), 2, _MACROS].close()
+    _started[str(spill_folder()), 2, _PREPARED].close()
     with temporal_sql() as sql:
         assert sql.one("SELECT current_setting('TimeZone')") == "UTC"
 

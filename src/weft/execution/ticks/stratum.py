@@ -103,7 +103,7 @@ def _answers(run: TickRun, runner: SparkRunner, members: Sequence[Member], *, by
         groups = [group for each in grouped(members, run.plans, run.t0) for group in each]
         faulty: set[int] = set()
         for key, fault in failing_queries(
-            runner, groups, lambda reader, group: new_answers(reader, (group,), most=most)
+            runner, groups, lambda reader, group: new_answers(reader, (group,), most=most), error
         ):
             run.set_aside({key: fault})
             faulty.add(key)
@@ -247,7 +247,7 @@ def _foresee(run: TickRun, runner: SparkRunner, members: Sequence[Member]) -> No
         runner.release()
         if not _counts(error):
             return
-        for key, fault in failing_queries(runner, groups, lambda reader, group: due.next_due(reader, group)):
+        for key, fault in failing_queries(runner, groups, lambda reader, group: due.next_due(reader, group), error):
             if _counts(fault):
                 run.set_aside({key: fault})
 

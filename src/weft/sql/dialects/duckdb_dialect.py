@@ -2,24 +2,24 @@
 
 ``local_text`` replaces Spark's quotes and its operator ``<=>`` by those of DuckDB.  ``MACROS`` defines functions
 that have other names in DuckDB.  A view cannot use an expression whose value may differ between the engines.  For
-example, a view cannot use a regular expression, the text of a DOUBLE, or a division of decimals.
+example, a view cannot use REGEXP_REPLACE, the text of a DOUBLE, or a division of decimals.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Final
 
 from weft.algebra.calendar import multiple_of
 from weft.algebra.relation import Grouped
-from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, Literal, Scalar, children, with_children
+from weft.algebra.scalar import MICROSECONDS, OF_MICROSECONDS, Call, Cast, ColumnRef, Literal, Scalar, children
 from weft.algebra.schema import BIGINT, DATE, DOUBLE, INTEGRAL, INTERVAL, STRING, TIMESTAMP, DataType
 from weft.algebra.temporal import Temporal, each, scalars
 from weft.period_sql.groups import arguments
 from weft.sql.dialects.duckdb_case_mapping import LOWER, UPPER
 from weft.sql.functions import as_decimal
-from weft.sql.rendering.null_on_overflow import within_range
 from weft.sql.rendering.render import ROUNDED
 
 _SHORTEST: Final = "CAST(ABS(x) AS VARCHAR)"
@@ -40,7 +40,37 @@ From 1E-7 to 9E15, all versions of Java give the shortest text of a number, as D
 more digits of some other numbers, such as 2^-24, so the macro raises an error outside this range.  It also raises an
 error for -0.0, because the engines may tell it apart from 0.0 in different places.
 """
+INT_FUNCTIONS: Final = (
+    *("length", "char_length", "year", "month", "day", "hour", "minute", "second", "quarter"),
+    *("dayofmonth", "dayofyear"),
+)
+"""The functions whose result is a BIGINT in DuckDB and an INT in Spark."""
+_ELEMENTS: Final = "CASE WHEN len(x) > 0 THEN x END"
+_POSITIONS: Final = "CAST(generate_subscripts({}, 1) - 1 AS INT)"
+_DIRECTIVES: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_FORMAT: Final = reduce(lambda text, each: f"replace({text}, '{each[0]}', '{each[1]}')", _DIRECTIVES.items(), "p")
+_TEXT: Final = r'(?:"(?:[^"\\]|\\["\\/bfnrt])*"|null)'
+_TEXTS: Final = rf"\[(?:{_TEXT}(?:, ?{_TEXT})*)?\]"
+"""The JSON text of an array of strings, without the characters that JSON writes as numbers."""
+SETTINGS: Final = (
+    "SET GLOBAL ieee_floating_point_ops = false",
+    "SET GLOBAL error_on_division_by_zero = false",
+)
+"""The settings of a DuckDB in which a division by zero is NULL, as in Spark."""
 MACROS: Final = {
+    **{f"{name.upper()}(x)": f"CAST(system.main.{name}(x) AS INT)" for name in INT_FUNCTIONS},
+    "EXPLODE(x)": "TABLE SELECT UNNEST(x)",
+    "EXPLODE_OUTER(x)": f"TABLE SELECT UNNEST(COALESCE({_ELEMENTS}, [NULL]))",
+    "POSEXPLODE(x)": f"TABLE SELECT {_POSITIONS.format('x')}, UNNEST(x)",
+    "POSEXPLODE_OUTER(x)": f"TABLE SELECT {_POSITIONS.format(_ELEMENTS)}, UNNEST(COALESCE({_ELEMENTS}, [NULL]))",
+    "FROM_JSON(x, t)": (
+        f"IF(regexp_full_match(x, '{_TEXTS}'), system.main.from_json(x, '[\"VARCHAR\"]'), "
+        "IF(x IS NULL, NULL, ERROR('Spark may read this JSON text in another way')))"
+    ),
+    "SPLIT(x, p)": "string_split_regex(x, p)",
+    "REGEXP_LIKE(x, p)": "regexp_matches(x, p)",
+    "REGEXP_EXTRACT(x, p)": ("system.main.regexp_extract(x, p, 1), (x, p, n) AS system.main.regexp_extract(x, p, n)"),
+    "DATE_FORMAT(x, p)": f"strftime(x, {_FORMAT})",
     "JAVA_TEXT(x)": "CASE WHEN ISNAN(x) THEN 'NaN' WHEN ISINF(x) THEN IF(x > 0, 'Infinity', '-Infinity') "
     "WHEN ABS(x) >= 0.001 AND ABS(x) < 1e7 OR CAST(x AS VARCHAR) = '0.0' "
     "THEN CAST(x AS VARCHAR) WHEN ABS(x) BETWEEN 1e-7 AND 9e15 THEN "
@@ -81,9 +111,12 @@ ALIKE: Final = frozenset(
     )
 )
 """The operators and functions that give the same result in both engines for arguments of all types."""
-IN_PART: Final = frozenset(
-    (*("concat", "substring", "substr", "left", "right"), *("mod", "abs", "floor", "ceil", "ceiling", "round"))
+_TEXTS_BY_CONSTANT: Final = (
+    *("substring", "substr", "left", "right"),
+    *("regexp_like", "regexp_extract", "split_part", "date_format"),
 )
+_BY_CONSTANT: Final = (*_TEXTS_BY_CONSTANT, "split", "from_json")
+IN_PART: Final = frozenset(("concat", *_TEXTS_BY_CONSTANT, "mod", "abs", "floor", "ceil", "ceiling", "round"))
 """The functions that give the same result in both engines only for some types or for constants."""
 _ARRAYS: Final = ("array_agg", "collect_set")
 _MOST_FIELDS: Final = 4
@@ -93,6 +126,21 @@ _TEXT_OF: Final = (*INTEGRAL, "BOOLEAN", "DATE", "TIMESTAMP")
 _PLAIN_SCALE: Final = 6
 """The greatest scale at which Spark writes small numbers without an exponent."""
 _MOST_DIGITS: Final = 38
+_ONE: Final = (
+    r"(?:[^\\\[\](){}.*+?^$|]|\\[dDwW]|\\[!-/:-@\[-`{-~]"
+    r"|\[\^?(?:[A-Za-z]-[A-Za-z]|[0-9]-[0-9]|[^\\\[\]^&~-]|&(?!&))+\])"
+)
+"""A character of a pattern that both engines read alike: itself, or a class.
+
+The engines differ in ``.`` and ``$`` (line ends of Unicode), in ``\\s``, in options and in classes of classes.
+"""
+_TIMES: Final = r"(?:[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})?(?![*+?{])"
+_PATTERN: Final = re.compile(rf"(?:{_ONE}{_TIMES}|\((?!\?)|\)\??(?![*+?{{])|[|^])*")
+"""A pattern that both engines read alike.  It has no groups that repeat, which the engines may leave differently."""
+_SEPARATOR: Final = re.compile(rf"(?:{_ONE}\+?(?![*+?{{]))+")
+"""A pattern that both engines read alike and that matches no empty text."""
+_DATES: Final = re.compile(r"(?:yyyy(?!y)|MM(?!M)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|[-/:., ])+")
+"""A format of dates that both engines write alike."""
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
 _QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"|<=>""", re.DOTALL)
 
@@ -145,12 +193,6 @@ def unlike(scalar: Scalar) -> Scalar | None:
     return next(below, None) or (None if _alike(scalar) else scalar)
 
 
-def with_operators(scalar: Scalar) -> Scalar:
-    """Return the scalar with the operator that DuckDB has in place of CONCAT."""
-    inner = with_children(scalar, tuple(map(with_operators, children(scalar))))
-    return within_range(inner) if isinstance(inner, Call) and inner.name == "concat" else inner
-
-
 def _alike(scalar: Scalar) -> bool:
     """Return whether both engines compute the same value if the values of the subexpressions are the same."""
     match scalar:
@@ -164,8 +206,8 @@ def _alike(scalar: Scalar) -> bool:
             return _same_number(call)
         case Call(name="concat", args=args):
             return all(arg.type == STRING for arg in args)
-        case Call(name="substring" | "substr" | "left" | "right" as name, args=(text, *places)):
-            return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case Call(name=name) if name in _BY_CONSTANT:
+            return _same_by_constant(scalar)
         case Call(name="array_agg" | "collect_set" | "named_struct") as call:
             return _same_structure(call)
         case Cast(arg=Literal(value=None), type=type):
@@ -207,6 +249,25 @@ def _same_product(factors: list[DataType], product: DataType, *, divided: bool) 
     if product.name == "DECIMAL":
         return product.scale == sum(as_decimal(each)[1] for each in factors)
     return product.name in INTEGRAL
+
+
+def _same_by_constant(call: Call) -> bool:
+    """Return whether both engines read the constants of a call alike: places, patterns, separators or formats."""
+    match call.name, call.args:
+        case "substring" | "substr" | "left" | "right" as name, (text, *places):
+            return text.type == STRING and _from_the_left(places, first=int(name.startswith("s")))
+        case "regexp_like" | "regexp_extract", (_, Literal(value=str(pattern)), *_):
+            return _PATTERN.fullmatch(pattern) is not None
+        case "split", (_, Literal(value=str(pattern))):
+            return _SEPARATOR.fullmatch(pattern) is not None
+        case "split_part", (_, Literal(value=str(separator)), Literal(value=int(part))):
+            return separator != "" and part > 0
+        case "date_format", (ColumnRef() | Cast(arg=ColumnRef()), Literal(value=str(form))):
+            return _DATES.fullmatch(form) is not None  # a column has no year after 9999
+        case "from_json", _:
+            return call.type.name == "ARRAY" and call.type.element == STRING
+        case _:
+            return False
 
 
 def _same_structure(call: Call) -> bool:

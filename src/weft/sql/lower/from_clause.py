@@ -26,7 +26,7 @@ from weft.sql.lower.predicate import lower_predicate
 from weft.sql.lower.recursive import Rows, lower_recursive, recurrence
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scalar import lower_scalar
-from weft.sql.lower.scope import RESULTS, CommonTable, Merged, Scope, Variable
+from weft.sql.lower.scope import RESULTS, CommonTable, Merged, Scope, Variable, of_text
 from weft.sql.lower.unnest import exploding, lower_unnest
 
 _INNER: Final = ("", "INNER", "CROSS")
@@ -285,7 +285,7 @@ def _lateral(node: exp.Lateral, scope: Scope, rows: Rows) -> relational.Source:
         relation = lower_unnest(call_, name, columns, scope, lower_scalar, outer=bool(node.args.get("outer")))
     elif isinstance(node.this, exp.Subquery) and alias is not None:
         only(node.this, "this")
-        relation = with_outer_groups(rows(node.this.this, scope.inner(), name, columns), scope.fresh, node)
+        relation = with_outer_groups(rows(node.this.this, scope.inner(), of_text(name), columns), scope.fresh, node)
     else:
         reason = "LATERAL takes a named query, EXPLODE or POSEXPLODE"
         raise refuse(f"{node.this.sql('spark')} after LATERAL", node, reason, "Write LATERAL (SELECT …) AS d.")
@@ -304,7 +304,7 @@ def _derived(query: exp.Expr, alias: exp.Expr, scope: Scope, rows: Rows) -> rela
     only(alias, "this", "columns")
     plain_name(alias)
     columns = tuple(name.name for name in alias.args.get("columns") or ())
-    relation = rows(query, scope.inner(lateral=False), alias.name, columns)
+    relation = rows(query, scope.inner(lateral=False), of_text(alias.name), columns)
     scope.add(alias.name, scope.variable(relation), alias)
     return relation
 
@@ -356,7 +356,7 @@ def _shared(shared: CommonTable, scope: Scope, node: exp.Table, rows: Rows) -> r
     try:
         if shared.recursive:
             return lower_recursive(shared, node, scope, rows)
-        return rows(shared.query, inside, node.alias or node.name, shared.columns)
+        return rows(shared.query, inside, of_text(node.alias or node.name), shared.columns)
     except SqlError:
         shared.refused = True
         raise
@@ -369,7 +369,7 @@ def _renamed(
     outputs = tuple(
         relational.Output(name, ref) for name, ref in zip(named(columns, len(refs), node), refs, strict=True)
     )
-    return relational.Project(variable.relation, scope.fresh(alias), outputs)
+    return relational.Project(variable.relation, scope.fresh(of_text(alias)), outputs)
 
 
 def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Table) -> Variable:
@@ -379,7 +379,7 @@ def _at_other_times(version: exp.Version, shown: str, scope: Scope, node: exp.Ta
     scan = replace(scope.scan(node), whole=True)
     relation = relational.Project(
         relational.Select(scan, held(version, scan, scope)),
-        scope.fresh(shown),
+        scope.fresh(of_text(shown)),
         tuple(relational.Output(ref.column, ref) for ref in relational.attributes(scan)),
     )
     unlisted = {ref.column for ref in scope.variable(scan).columns} - {

@@ -316,13 +316,14 @@ def _set_operation(node: exp.SetOperation, scope: Scope, alias: str, columns: Se
     if all_rows and not isinstance(node, exp.Union) and scope.context.view:
         reason, hint = "views do not support it", f"Write {node.key.upper()}, which returns each row once."
         reasons.add(refuse(f"{node.key.upper()} ALL", node, reason, hint))
+    operand = alias if isinstance(node, exp.Union) else _ANSWER  # the text has no names for operands
     with reasons.part():
-        left = lower_rows(node.this, scope.inner(), alias, columns)
+        left = lower_rows(node.this, scope.inner(), operand, columns)
     with reasons.part():
         inner = scope.inner()
         if not isinstance(node, exp.Union):
             inner.side = "right"
-        right = lower_rows(node.expression, inner, alias)
+        right = lower_rows(node.expression, inner, operand)
     reasons.check()
     first, second = _alike(left, right, node, scope)
     if isinstance(node, exp.Union):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -46,6 +46,12 @@ _MADE_UP: Final = re.compile(r"_(?:was|before|outer|step|or\d+|\d+)$", re.IGNORE
 """The suffixes of range variables that the rewriting creates.  Weft appends an underscore to a user's alias with one of
 these suffixes.
 """
+UNNAMED: Final = ("answer", "sub", "derived")
+"""The range variables of derived relations that have no name in the text: the result and the operands of EXCEPT,
+subqueries, and derived tables without an alias.
+"""
+_OF_WEFT: Final = re.compile(rf"({'|'.join(UNNAMED)})(?:_right)*(_*)", re.IGNORECASE)
+"""A range variable of an unnamed derived relation.  Weft appends an underscore to an alias of the text that is one."""
 
 
 def suggestion(wrong: str, known: Iterable[str], what: str, alike: float = 0.5) -> str:
@@ -68,10 +74,38 @@ def as_written(alias: str) -> str:
 
     >>> as_written("m"), as_written("m_2"), as_written("r_2_was_was"), as_written("msgs_before"), as_written("r_was_")
     ('m', 'm', 'r', 'msgs', 'r_was')
+    >>> as_written("answer_2"), as_written("answer_"), as_written("answer__2")
+    ('answer', 'answer', 'answer')
     """
+    alias = without_suffixes(alias)
+    escaped = alias.endswith("_") and (_MADE_UP.search(alias[:-1]) or _OF_WEFT.fullmatch(alias[:-1]))
+    return alias[:-1] if escaped else alias
+
+
+def without_suffixes(alias: str) -> str:
+    """Return a range variable without the suffixes that make it unique or name the part of a rewriting."""
     while (suffix := _MADE_UP.search(alias)) is not None and suffix.start():
         alias = alias[: suffix.start()]
-    return alias[:-1] if alias.endswith("_") and _MADE_UP.search(alias[:-1]) else alias
+    return alias
+
+
+def is_unnamed(alias: str, kinds: Sequence[str] = UNNAMED) -> bool:
+    """Return whether the text has no name for a derived relation, which is one of the ``kinds``.
+
+    >>> is_unnamed("answer_right_right_2"), is_unnamed("answer_"), is_unnamed("sub", ["derived"])
+    (True, False, False)
+    """
+    found = _OF_WEFT.fullmatch(without_suffixes(alias))
+    return found is not None and found[1].lower() in kinds and not found[2]
+
+
+def of_text(name: str) -> str:
+    """Return the range variable for a name of the text, which is none of those of unnamed derived relations.
+
+    >>> of_text("m"), of_text("Answer"), of_text("answer_right")
+    ('m', 'Answer_', 'answer_right_')
+    """
+    return f"{name}_" if _OF_WEFT.fullmatch(name) else name
 
 
 @dataclass
@@ -349,7 +383,7 @@ class Scope:
         kept = [part.input for part in walk(node) if isinstance(part, Materialized)]
         inside = {alias for part in kept for alias in range_variables(part)}
         own = (alias for alias in range_variables(bound or node) if alias not in inside)
-        names = {alias: self.fresh(as_written(alias)) for alias in own}
+        names = {alias: self.fresh(without_suffixes(alias)) for alias in own}
         known = self.context.names
         known.copies.update({copy: alias for alias, copy in names.items()})
         known.unions.update(copy for alias, copy in names.items() if alias in known.unions)

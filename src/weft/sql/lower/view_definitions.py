@@ -39,7 +39,7 @@ from weft.algebra.traverse import mentioned, range_variables, rename, scans, tra
 from weft.errors import SqlError
 from weft.sql.lower.calls import PERIOD_FUNCTIONS
 from weft.sql.lower.now_conditions import now_condition
-from weft.sql.lower.scope import Names, as_written
+from weft.sql.lower.scope import Names, without_suffixes
 from weft.sql.rendering.render import scalar as rendered
 
 _NO_PLACE: Final = exp.Null()
@@ -124,7 +124,7 @@ class _Writing:
         path = (table.name, *path)
         for reason, hint in _not_standing(table.definition):
             self.refused.setdefault(path, {}).setdefault(reason, hint)
-        fresh_names = {each: self.names.fresh(as_written(each)) for each in range_variables(table.definition)}
+        fresh_names = {each: self.names.fresh(without_suffixes(each)) for each in range_variables(table.definition)}
         rewritten = transform(table.definition, lambda node: self._asked(node, path))
         own = self.over(rename(rewritten, fresh_names), path)
         outputs = tuple(Output(output.name, _typed(output, table)) for output in own.outputs)

@@ -52,8 +52,6 @@ def within_range(scalar: Scalar) -> Scalar:
             return _of_integer(scalar, arg)
         case Call(name="like", args=(_, pattern), type=type) if not isinstance(pattern, Literal):
             return Call(ESCAPED_LIKE, scalar.args, type)
-        case Call(name="concat", args=args, type=type):
-            return args[0] if len(args) == 1 else Call("||", args, type)
         case _:
             return scalar
 

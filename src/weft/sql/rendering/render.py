@@ -32,7 +32,7 @@ from weft.algebra.scalar import (
     Scalar,
     is_constant,
 )
-from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, TIMESTAMP, Column, DataType, TableSchema
+from weft.algebra.schema import BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.algebra.traverse import N, Node, free_columns, transform, walk
 from weft.errors import DerivationError
 from weft.instants import format_full, to_date
@@ -61,7 +61,6 @@ _INFIX: Final = frozenset(
         "*",
         "/",
         "%",
-        "||",
         "like",
         "ilike",
         "and",
@@ -189,8 +188,8 @@ def _call(value: Call) -> str:
     args = value.args
     if _tried(value):
         return f"{_TRIED[value.name]}({', '.join(scalar(arg) for arg in args)})"
-    if value.name in _INFIX:
-        return f" {value.name.upper()} ".join(_operand(arg) for arg in args)
+    if (operator := _operator(value)) is not None:
+        return f" {operator} ".join(_operand(arg) for arg in args)
     if value.name in ("is null", "is not null"):
         return f"{_operand(args[0])} {value.name.upper()}"
     if value.name == "not":
@@ -210,6 +209,13 @@ def _call(value: Call) -> str:
     if value.name == "in":
         return f"{_operand(args[0])} IN ({', '.join(scalar(arg) for arg in args[1:])})"
     return f"{value.name.upper()}({', '.join(scalar(arg) for arg in args)})"
+
+
+def _operator(value: Call) -> str | None:
+    """Return the operator of a call.  CONCAT of DuckDB skips NULLs, and ``||`` of texts is NULL in both engines."""
+    if value.name == "concat" and all(arg.type == STRING for arg in value.args):
+        return "||"
+    return value.name.upper() if value.name in _INFIX else None
 
 
 def _of_parts(function: str, args: tuple[Scalar, ...]) -> str:
@@ -244,7 +250,7 @@ def _operand(value: Scalar) -> str:
         isinstance(value, Call)
         and not _tried(value)
         and (
-            value.name in _INFIX
+            _operator(value) is not None
             or value.name in ("not", "in", "is null", "is not null", "negative", ESCAPED_LIKE)  # -- is a comment
         )
     )

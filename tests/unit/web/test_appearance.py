@@ -43,7 +43,7 @@ PAGES = (
     "/tables/staff",
     "/tables/orders/quarantine",
     "/tables/orders/quarantine/1",
-    "/tables/upload",
+    "/tables/-/upload",
     "/views",
     "/views/staff",
     "/synopses",
@@ -139,7 +139,7 @@ def test_the_results_of_forms_are_accessible_and_fit_a_telephone(ada: Page) -> N
     ada.goto("/saved/1")
     ada.get_by_label("least", exact=True).fill("many")
     press("Show the text", "is not a decimal")
-    ada.goto("/tables/upload")
+    ada.goto("/tables/-/upload")
     ada.get_by_label("File", exact=True).set_input_files(
         [{"name": "more.csv", "mimeType": "text/csv", "buffer": b"id,customer,total\n9,x,1\nten,y,2\n"}]
     )

@@ -20,7 +20,7 @@ from weft.instants import parse_instant
 from weft.web.rendering import environment
 
 LISTS = ("/", "/queries", "/tables")
-STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
+STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/-/upload")
 
 
 @pytest.mark.parametrize("path", LISTS)

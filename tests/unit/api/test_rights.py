@@ -706,6 +706,24 @@ def test_actions_are_logged_with_their_outcome(home: Weft) -> None:
     ]
 
 
+def test_an_administrator_stays(home: Weft) -> None:
+    """Only the owner of the folder, who is always an administrator, may remove the last one."""
+    root = acting(home, "root")
+    for last in (
+        lambda: root.accounts.remove_user("root"),
+        lambda: root.accounts.change_user("ROOT", role="author"),
+    ):
+        with pytest.raises(Conflict, match="root is the only administrator"):
+            last()
+    root.accounts.change_user("root", role="admin", limits=UserLimits(queries=5))
+    root.accounts.change_user("bo", role="admin")
+    root.accounts.change_user("root", role="author")
+    with pytest.raises(Conflict, match="bo is the only administrator"):
+        acting(home, "bo").accounts.remove_user("bo")
+    home.accounts.remove_user("bo")
+    assert {each.role for each in home.accounts.users()} == {"author"}
+
+
 def test_reading_the_quarantine_is_no_action(home: Weft) -> None:
     home.ingest_file(io.BytesIO(b"id\nseven\n"), "open")
     (record,) = home.quarantined()

@@ -491,6 +491,15 @@ def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
         assert "has no users" in client.get("/sign-in").text
 
 
+def test_the_first_user_on_the_page_is_an_administrator(browser: TestClient, filled: Weft) -> None:
+    """Otherwise nobody could add further users on the page."""
+    form = {"csrf": field(browser.get("/users").text), "do": "add", "name": "ada", "role": "reader"}
+    refused = browser.post("/users", data=form)
+    assert refused.status_code == 400
+    assert "the first user must be an administrator" in refused.text
+    assert not filled.accounts.in_use()
+
+
 def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:
     signed_in(browser, "rea")
     signed_in(second, "ben")

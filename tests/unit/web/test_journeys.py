@@ -428,6 +428,28 @@ def test_reading_pausing_and_loading_work_without_javascript(site: Served) -> No
     notice(admin, "1 stored")
 
 
+def test_back_and_reload_show_a_result_again_with_its_text(site: Served) -> None:
+    table(site, "looked_up")
+    tick(site)
+    page = site.signed_in("ada")
+    page.goto("/ask")
+    page.locator(".cm-content").fill("SELECT t.id FROM looked_up t")
+    button(page, "Explain")
+    result = page.get_by_text("An answer appears when a row of looked_up (as t) arrives")
+    expect(result).to_be_visible()
+    expect(page.get_by_role("link", name="Ask", exact=True)).to_have_attribute("aria-current", "page")
+    page.goto("/tables/looked_up")
+    page.go_back()
+    expect(result).to_be_visible()
+    expect(page.locator(".cm-content")).to_have_text("SELECT t.id FROM looked_up t")
+    page.reload()
+    expect(result).to_be_visible()
+    button(page, "Try")
+    expect(page.locator("#outcome tbody tr")).to_have_count(3)
+    page.go_back()
+    expect(result).to_be_visible()
+
+
 def test_a_long_try_is_cancelled(site: Served) -> None:
     table(site, "endless", 3_000)
     tick(site)

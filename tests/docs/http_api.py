@@ -49,7 +49,7 @@ TAIL = """\
 | `/queries/ID/answers.atom` | a feed with the latest 50 answers; the id of an entry never changes |
 | `/feeds/NAME.atom` | the feed of the channel `feed:NAME`; with a link, read `/shared/SECRET/feeds/NAME.atom` |
 | `/queries.ics` | a calendar with the instants at which queries are next due |
-| `/queries.json`, `/tables/NAME.json`, … | each list and object of the page as the API gives it |
+| `/queries.json`, `/tables/NAME.json`, `/audit.json`, … | each list and object of the page as the API gives it |
 | `/metrics` | figures in the text format of Prometheus |
 | `/healthz` | `ok`, or 503 if the catalog cannot be read |
 """

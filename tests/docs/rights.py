@@ -262,7 +262,7 @@ def _target(visitor: Visitor) -> int:
 def _upload(visitor: Visitor) -> str:
     form = visitor.client.get("/sign-in" if visitor.person.name is None else "/saved/1").text
     files = {"file": ("rows.csv", b"id\n7\n")}
-    return _outcome(visitor.client.post("/tables/upload", data={"csrf": field(form), "table": "orders"}, files=files))
+    return _outcome(visitor.client.post("/tables/-/upload", data={"csrf": field(form), "table": "orders"}, files=files))
 
 
 def made(folder: Path, port: int) -> Weft:

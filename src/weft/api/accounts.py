@@ -51,16 +51,27 @@ class Accounts(SigningIn, Sharing):
 
     @requires(Right.ADMIN)
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
-        """Change the role or all limits of a user.  Raise NotFound or Refused."""
+        """Change the role or all limits of a user.
+
+        Raise NotFound or Refused.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        """
         if role is not None:
             _require_role(role)
         _require_limits(limits)
-        return self.opened.catalog.users.change(name, role=role, limits=limits)
+        return self.opened.catalog.users.change(name, role=role, limits=limits, keep_admin=self._keep_admin)
 
     @requires(Right.ADMIN)
     def remove_user(self, name: str) -> UserRecord:
-        """Remove a user with her rights, tokens and sessions.  Her queries are paused.  Raise NotFound."""
-        return self.opened.catalog.users.remove(name)
+        """Remove a user with her rights, tokens and sessions.  Her queries are paused.
+
+        Raise NotFound.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        """
+        return self.opened.catalog.users.remove(name, keep_admin=self._keep_admin)
+
+    @property
+    def _keep_admin(self) -> bool:
+        """Whether somebody acts who could not make an administrator again."""
+        return not self.opened.principal.is_owner
 
     @requires(Right.ADMIN, logged=False)
     def groups(self, *, after: str | None = None, limit: int | None = None) -> tuple[GroupRecord, ...]:

@@ -174,7 +174,7 @@ class Browsing(WeftMethods):
         table_id = None if table is None else catalog.tables.named(table).table_id
         return catalog.quarantine.page(table_id, after, limit)
 
-    @requires(Right.LOAD)
+    @requires(Right.LOAD, logged=False)
     def quarantined_bytes(self, quarantine_id: int, longest: int | None = None) -> bytes:
         """Return the bytes of an unresolved record in quarantine, at most the first ``longest``.
 

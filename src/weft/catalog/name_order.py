@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, or_
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, or_
 
 from weft.catalog.naming import folded
 
@@ -24,11 +24,21 @@ def by_name(
     The names come after the name ``after``.  They contain ``text`` in any case, or a column of ``also_in`` does.
     """
     if text:
-        others = (each.icontains(text, autoescape=True) for each in also_in)
+        others = (in_any_case(each, text) for each in also_in)
         wanted = wanted.where(or_(name.contains(folded(text), autoescape=True), *others))
     if after is not None:
         wanted = wanted.where(name > folded(after))
     return wanted.order_by(name).limit(limit)
+
+
+def in_any_case(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+    """Return the condition that a column contains a text in any case.
+
+    In SQLite, ``lower`` calls Python.  A search for ASCII letters does without it: LIKE ignores their case.
+    """
+    if text.isascii():
+        return column.icontains(text, autoescape=True)
+    return func.lower(column).contains(text.lower(), autoescape=True)
 
 
 def is_one_of(column: ColumnElement[int], ids: Collection[int]) -> ColumnElement[bool]:

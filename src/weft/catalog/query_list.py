@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select,
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
+from weft.catalog.name_order import in_any_case
 from weft.catalog.naming import folded
 from weft.catalog.queries import QUERY, query_record
 from weft.catalog.query_conditions import STATES, seen_parts
@@ -132,9 +133,9 @@ def _conditions(wanted: QueryFilter) -> list[ColumnElement[bool]]:
     queries = ddl.queries.c
     conditions: list[ColumnElement[bool]] = [ddl.LIVE]
     if wanted.text:
-        part = wanted.text.casefold()
-        texts = (queries.folded, queries.sql, queries.user)
-        conditions.append(or_(*(each.icontains(part, autoescape=True) for each in texts)))
+        named = queries.folded.contains(folded(wanted.text), autoescape=True)
+        others = (in_any_case(each, wanted.text) for each in (queries.sql, queries.user))
+        conditions.append(or_(named, *others))
     if wanted.state:
         conditions.append(queries.state == wanted.state)
     if wanted.user:

@@ -125,12 +125,19 @@ class Users:
             rights_changed(connection)
             return read_user(connection, key)
 
-    def change(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
-        """Change the role or the limits of a user.  Raise NotFound."""
+    def change(
+        self, name: str, *, role: Role | None = None, limits: UserLimits | None = None, keep_admin: bool = False
+    ) -> UserRecord:
+        """Change the role or the limits of a user.
+
+        Raise NotFound.  With ``keep_admin``, raise Conflict if the home would have no administrator.
+        """
         values: dict[str, Any] = {} if role is None else {"role": role}
         values |= {} if limits is None else _limit_values(limits)
         with self._database.changing() as connection:
             user = user_named(connection, name)
+            if keep_admin and role not in (None, "admin"):
+                _refuse_last_admin(connection, user)
             if values:
                 connection.execute(update(ddl.users).where(ddl.users.c.user_id == user.user_id).values(**values))
                 rights_changed(connection)
@@ -143,10 +150,15 @@ class Users:
             connection.execute(update(ddl.users).where(own).values(digest=digest, zone=zone))
             return read_user(connection, user_id)
 
-    def remove(self, name: str) -> UserRecord:
-        """Remove a user with her password, her secrets, her grants and her memberships.  Raise NotFound."""
+    def remove(self, name: str, *, keep_admin: bool = False) -> UserRecord:
+        """Remove a user with her password, her secrets, her grants and her memberships.
+
+        Raise NotFound.  With ``keep_admin``, raise Conflict if the home would have no administrator.
+        """
         with self._database.changing() as connection:
             user = user_named(connection, name)
+            if keep_admin:
+                _refuse_last_admin(connection, user)
             for table in (ddl.secrets, ddl.members, ddl.marks, ddl.mark_exceptions):
                 connection.execute(delete(table).where(table.c.user_id == user.user_id))
             _delete_grants(connection, "user", user.user_id)
@@ -393,6 +405,17 @@ def _require_name(name: str) -> None:
         raise Refused(
             f"{name!r} is not a valid name of a user or a group",
             hint=f"Use at most 100 letters, digits and . _ - + @, and a name other than {EVERYONE}.",
+        )
+
+
+def _refuse_last_admin(connection: Connection, user: UserRecord) -> None:
+    users = ddl.users.c
+    others = (users.role == "admin", users.state == "active", users.user_id != user.user_id)
+    if user.role == "admin" and connection.execute(select(users.user_id).where(*others).limit(1)).first() is None:
+        raise Conflict(
+            f"{user.name} is the only administrator",
+            hint="Make somebody else an administrator first. The owner of the folder may remove every user, on its "
+            "machine.",
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
@@ -51,12 +51,16 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
 
 @dataclass(frozen=True)
 class Visit:
-    """A request with the form that it sends, and the home as its principal sees it."""
+    """A request with the form that it sends, and the home as its principal sees it.
+
+    ``stands_for`` is the path of the page that the page of a job shows with its outcome.
+    """
 
     request: Request
     site: Site
     principal: Principal | None = None
     form: FormData = field(default_factory=FormData)
+    stands_for: str | None = None
 
     @cached_property
     def weft(self) -> Weft:
@@ -122,8 +126,8 @@ class Visit:
 
     @property
     def path(self) -> str:
-        """The path of the request."""
-        return self.request.url.path
+        """The path of the page: that of the request, or of the page that an outcome of a job belongs to."""
+        return self.request.url.path if self.stands_for is None else self.stands_for
 
     @property
     def for_part(self) -> bool:
@@ -194,9 +198,15 @@ class Visit:
         return rendering.page(self.request, template, {"visit": self, **values}, code, self.zone)
 
     def work(self, title: str, work: Work, back: str | None = None, *, brief: bool = False) -> Response:
-        """Run ``work`` as a job.  Return its outcome, or after two seconds the way to its page."""
+        """Run ``work`` as a job.  Return its outcome, or the way to the page of the job.
+
+        The browser goes to the page of the job if the job takes longer than two seconds, or if its outcome is a page.
+        The button Back and a reload then show this page without sending the form again.
+        """
         job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief, scopes=self.scopes)
-        return self.outcome(job) if job.wait(_PATIENCE_SECONDS) else self.go(f"/jobs/{job.job_id}")
+        if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
+            return self.go(f"/jobs/{job.job_id}")
+        return self.outcome(job)
 
     def outcome(self, job: Job) -> Response:
         """Return the response for a job that has ended."""
@@ -206,7 +216,7 @@ class Visit:
             case Go(path, notice):
                 return self.go(path, notice)
             case Shown(template, values):
-                return self.show(template, **values)
+                return replace(self, stands_for=urlsplit(job.back).path).show(template, **values)
             case Value():
                 return self.show("job.html", job=job)
             case None:

@@ -538,10 +538,11 @@ def test_a_token_has_the_rights_of_its_scopes_only(home: Weft) -> None:
     for refused in (
         lambda: reading.append("open", {"id": 2}),
         lambda: reading.install("mine", "SELECT id FROM open"),
-        lambda: reading.accounts.create_token(),
     ):
-        with pytest.raises(NotAllowed, match="the token does not include"):
+        with pytest.raises(NotAllowed, match="the token does not include the right to"):
             refused()
+    with pytest.raises(NotAllowed, match="no token may see or change the account of its user"):
+        reading.accounts.create_token()
     loading = acting(home, "anna", frozenset({"load"}))
     loading.append("open", {"id": 2})
     with pytest.raises(NotAllowed):
@@ -703,6 +704,34 @@ def test_actions_are_logged_with_their_outcome(home: Weft) -> None:
         (*where, "drop_table", "open", "only an administrator may do this"),
         (*where, "install", "mine", "done"),
     ]
+
+
+def test_an_administrator_stays(home: Weft) -> None:
+    """Only the owner of the folder, who is always an administrator, may remove the last one."""
+    root = acting(home, "root")
+    for last in (
+        lambda: root.accounts.remove_user("root"),
+        lambda: root.accounts.change_user("ROOT", role="author"),
+    ):
+        with pytest.raises(Conflict, match="root is the only administrator"):
+            last()
+    root.accounts.change_user("root", role="admin", limits=UserLimits(queries=5))
+    root.accounts.change_user("bo", role="admin")
+    root.accounts.change_user("root", role="author")
+    with pytest.raises(Conflict, match="bo is the only administrator"):
+        acting(home, "bo").accounts.remove_user("bo")
+    home.accounts.remove_user("bo")
+    assert {each.role for each in home.accounts.users()} == {"author"}
+
+
+def test_reading_the_quarantine_is_no_action(home: Weft) -> None:
+    home.ingest_file(io.BytesIO(b"id\nseven\n"), "open")
+    (record,) = home.quarantined()
+    home.accounts.grant("anna", "read", "open")
+    home.accounts.grant("anna", "load", "open")
+    anna = acting(home, "anna")
+    assert anna.quarantine_page("open") and anna.quarantined_bytes(record.quarantine_id)
+    assert home.accounts.audit(user="anna") == ()
 
 
 def test_a_home_without_users_keeps_no_log(tmp_path: Path) -> None:

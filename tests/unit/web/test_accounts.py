@@ -58,7 +58,7 @@ def second(peopled: Weft) -> Iterator[TestClient]:
 
 
 def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -> None:
-    for path in ("/", "/queries", "/queries/1", "/tables/orders", *FOR_ADMINS, "/jobs/x", "/tables/upload"):
+    for path in ("/", "/queries", "/queries/1", "/tables/orders", *FOR_ADMINS, "/jobs/x", "/tables/-/upload"):
         asked = browser.get(path, follow_redirects=False)
         assert asked.status_code == 303
         assert asked.headers["location"].startswith("/sign-in?next=%2F")
@@ -113,12 +113,12 @@ def test_a_file_is_read_only_from_those_who_may_load_it(peopled: Weft) -> None:
         name: (b"authorization", f"Bearer {peopled.accounts.create_token(name, scopes=['load']).secret}".encode())
         for name in ("rea", "ben")
     }
-    assert _sent_without_body(peopled, "/tables/upload", form) == 403
-    assert _sent_without_body(peopled, "/tables/upload", form, tokens["rea"]) == 403
+    assert _sent_without_body(peopled, "/tables/-/upload", form) == 403
+    assert _sent_without_body(peopled, "/tables/-/upload", form, tokens["rea"]) == 403
     assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["rea"]) == 404
     assert _sent_without_body(peopled, "/api/v1/tables/orders/rows", rows, tokens["ben"]) == 404
     with pytest.raises(AssertionError, match="reads the file"):
-        _sent_without_body(peopled, "/tables/upload", form, tokens["ben"])
+        _sent_without_body(peopled, "/tables/-/upload", form, tokens["ben"])
 
 
 def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:
@@ -489,6 +489,15 @@ def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
     with TestClient(application(Site(weft, is_local=False))) as client:
         assert client.get("/queries", follow_redirects=False).status_code == 303
         assert "has no users" in client.get("/sign-in").text
+
+
+def test_the_first_user_on_the_page_is_an_administrator(browser: TestClient, filled: Weft) -> None:
+    """Otherwise nobody could add further users on the page."""
+    form = {"csrf": field(browser.get("/users").text), "do": "add", "name": "ada", "role": "reader"}
+    refused = browser.post("/users", data=form)
+    assert refused.status_code == 400
+    assert "the first user must be an administrator" in refused.text
+    assert not filled.accounts.in_use()
 
 
 def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:

@@ -17,6 +17,7 @@ from mail_server import free_port
 from real_browser import Served, chromium, overflow, served
 from shown_pages import MARKUP
 from weft.api.weft import Weft
+from weft.rights.principal import Principal
 from weft.web.pages import ROUTES
 
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
@@ -42,7 +43,7 @@ PAGES = (
     "/tables/staff",
     "/tables/orders/quarantine",
     "/tables/orders/quarantine/1",
-    "/tables/upload",
+    "/tables/-/upload",
     "/views",
     "/views/staff",
     "/synopses",
@@ -64,10 +65,16 @@ def site(filled_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with chromium() as browser, Weft.open(folder / "home") as weft, served(weft, browser) as site:
         furnish(weft, folder)
         site.add("ada", "admin")
+        acting(weft, "ada").accounts.prefer(zone="Europe/Berlin")
         site.add("rea", "reader")
         weft.accounts.add_group("analysts")
         weft.accounts.grant("analysts", "read", "orders")
         yield site
+
+
+def acting(weft: Weft, name: str) -> Weft:
+    """Return the home as a user sees it."""
+    return weft.acting_as(Principal(name, weft.accounts.user(name).user_id))
 
 
 def furnish(weft: Weft, folder: Path) -> None:
@@ -83,6 +90,7 @@ def furnish(weft: Weft, folder: Path) -> None:
     (weft.home / "weft.toml").write_text(
         f'[smtp]\nhost = "127.0.0.1"\nport = {free_port()}\ntls = "none"\nfrom = "weft@example.com"\n'
     )
+    weft.install("long" * 16, "SELECT o.id, o.customer, o.total, o.ts FROM orders o", user="cyd")
     weft.subscribe("dear", "email:" + "a" * 60 + "@example.com", from_start=True)
     weft.subscribe("all-orders", "file:" + "long" * 30 + ".jsonl", from_start=True)
     weft.tick(now="2026-03-13")
@@ -131,7 +139,7 @@ def test_the_results_of_forms_are_accessible_and_fit_a_telephone(ada: Page) -> N
     ada.goto("/saved/1")
     ada.get_by_label("least", exact=True).fill("many")
     press("Show the text", "is not a decimal")
-    ada.goto("/tables/upload")
+    ada.goto("/tables/-/upload")
     ada.get_by_label("File", exact=True).set_input_files(
         [{"name": "more.csv", "mimeType": "text/csv", "buffer": b"id,customer,total\n9,x,1\nten,y,2\n"}]
     )
@@ -185,10 +193,20 @@ def look(page: Page) -> None:
     examine(page, ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"])
     page.emulate_media(color_scheme="dark")
     examine(page, ["color-contrast"])
+    assert overflowing_cells(page) == []
     page.set_viewport_size(NARROW)
     assert overflow(page) == 0
+    assert overflowing_cells(page) == []
     examine(page, ["target-size"])
     assert MARKUP not in page.content()
+
+
+def overflowing_cells(page: Page) -> list[str]:
+    """Return the texts of cells that are wider than their cell, so that they cover the next one or leave the table."""
+    cells = "[...document.querySelectorAll('tbody td, tbody th')]"
+    wide = f"{cells}.filter(each => each.scrollWidth > each.clientWidth + 1)"
+    found: list[str] = page.evaluate(f"{wide}.map(each => each.innerText)")
+    return found
 
 
 def examine(page: Page, rules: list[str]) -> None:

@@ -89,6 +89,7 @@ def test_the_server_says_that_it_is_well(reader: TestClient) -> None:
 
 def test_lists_and_objects_as_json(reader: TestClient, full: Weft) -> None:
     query = full.show("all-orders").query
+    saved = full.save_query("above", "SELECT o.id FROM orders o WHERE o.total > {{least}}", ["least:decimal"])
     for path, expected in (
         ("/queries.json?limit=1", "/queries?limit=1"),
         (f"/queries/{query.query_id}.json", "/queries/all-orders"),
@@ -100,6 +101,12 @@ def test_lists_and_objects_as_json(reader: TestClient, full: Weft) -> None:
         ("/views.json", "/views"),
         ("/deliveries.json", "/messages"),
         ("/loads.json", "/loads"),
+        ("/saved.json", "/saved"),
+        (f"/saved/{saved.saved_id}.json", "/saved/above"),
+        ("/audit.json", "/audit"),
+        ("/tables/orders/quarantine.json", "/quarantine?table=orders"),
     ):
         assert reader.get(path).json() == reader.get(f"/api/v1{expected}").json(), path
+    assert reader.get(f"/saved/{saved.saved_id}.json").json()["name"] == "above"
+    assert reader.get("/saved/99.json").status_code == 404
     assert reader.get("/queries/99.json").status_code == 404

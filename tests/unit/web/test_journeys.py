@@ -188,7 +188,7 @@ def test_a_right_that_is_granted_opens_a_table(site: Served) -> None:
 def test_a_bad_row_waits_in_quarantine(site: Served) -> None:
     table(site, "uploaded", 1)
     page = site.signed_in("ada")
-    page.goto("/tables/upload?table=uploaded")
+    page.goto("/tables/-/upload?table=uploaded")
     upload(page, "uploaded", b"id,who,total\n7,zo\xc3\xab,1.5\nseven,ben,2\n")
     expect(page.get_by_text("Some records cannot be read")).to_be_visible()
     button(page, "Store the rows")
@@ -288,7 +288,7 @@ def test_two_people_change_one_query(site: Served) -> None:
 def test_a_job_that_waits_is_cancelled(site: Served) -> None:
     table(site, "awaited", 1)
     page = site.signed_in("ada")
-    page.goto("/tables/upload")
+    page.goto("/tables/-/upload")
     upload(page, "awaited", b"id,who,total\n8,late,1\n")
     with site.weft.opened.catalog.writing("a long tick", site.weft.clock):
         button(page, "Store the rows")
@@ -422,10 +422,32 @@ def test_reading_pausing_and_loading_work_without_javascript(site: Served) -> No
     button(page, "Pause")
     notice(page, "scriptless is paused")
     admin = site.signed_in("ada", java_script_enabled=False)
-    admin.goto("/tables/upload")
+    admin.goto("/tables/-/upload")
     upload(admin, "scriptless", b"id,who,total\n8,late,1\n")
     button(admin, "Store the rows")
     notice(admin, "1 stored")
+
+
+def test_back_and_reload_show_a_result_again_with_its_text(site: Served) -> None:
+    table(site, "looked_up")
+    tick(site)
+    page = site.signed_in("ada")
+    page.goto("/ask")
+    page.locator(".cm-content").fill("SELECT t.id FROM looked_up t")
+    button(page, "Explain")
+    result = page.get_by_text("An answer appears when a row of looked_up (as t) arrives")
+    expect(result).to_be_visible()
+    expect(page.get_by_role("link", name="Ask", exact=True)).to_have_attribute("aria-current", "page")
+    page.goto("/tables/looked_up")
+    page.go_back()
+    expect(result).to_be_visible()
+    expect(page.locator(".cm-content")).to_have_text("SELECT t.id FROM looked_up t")
+    page.reload()
+    expect(result).to_be_visible()
+    button(page, "Try")
+    expect(page.locator("#outcome tbody tr")).to_have_count(3)
+    page.go_back()
+    expect(result).to_be_visible()
 
 
 def test_a_long_try_is_cancelled(site: Served) -> None:

@@ -20,7 +20,7 @@ from weft.instants import parse_instant
 from weft.web.rendering import environment
 
 LISTS = ("/", "/queries", "/tables")
-STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/upload")
+STATES = ("/views", "/synopses", "/deliveries", "/system", "/tables/-/upload")
 
 
 @pytest.mark.parametrize("path", LISTS)
@@ -166,6 +166,27 @@ def test_a_word_of_a_query_is_found_in_any_case(reader: TestClient) -> None:
     for word, found in (("TOTAL", ["dear"]), ("select", ["all-orders", "dear"]), ("BEN", ["dear"]), ("o_total", [])):
         shown = reader.get("/queries.json", params={"text": word}).json()
         assert [each["name"] for each in shown["items"]] == found
+
+
+def test_the_next_page_of_the_inbox_after_a_query_that_was_removed(browser: TestClient, filled: Weft) -> None:
+    """The inbox is open while somebody removes the query after which its next page begins."""
+    last = filled.show("dear").query.query_id
+    filled.remove("dear")
+    shown = browser.get(f"/?before={last}", follow_redirects=True)
+    assert shown.status_code == 200
+    assert "all-orders" in shown.text and "this is the beginning of the inbox" in shown.text
+    assert browser.get("/?before=99&show=unread", follow_redirects=False).headers["location"] == "/?show=unread"
+
+
+def test_letters_beyond_ascii_are_found_in_any_case(browser: TestClient, filled: Weft) -> None:
+    filled.install("ärger-groß", "SELECT o.id FROM orders o WHERE o.customer = 'Größe Żubr 100%'", user="Ömer")
+    text = "SELECT o.id FROM orders o WHERE o.id > {{least}}"
+    filled.save_query("above", text, ["least:int"], description="Übersicht")
+    for word in ("ÄRGER", "GROSS", "GRÖßE", "żubr", "ÖMER", "ömer", "Ŏ"):
+        shown = browser.get("/queries.json", params={"text": word}).json()
+        assert [each["name"] for each in shown["items"]] == ([] if word == "Ŏ" else ["ärger-groß"]), word
+    for word, found in (("übersicht", True), ("ÜBER", True), ("ü%sicht", False)):
+        assert ("above" in browser.get("/saved", params={"q": word}).text) is found, word
 
 
 def test_the_inbox_is_searched(reader: TestClient) -> None:

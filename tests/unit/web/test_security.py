@@ -186,7 +186,7 @@ def test_long_numbers_in_texts_are_refused(browser: TestClient, filled: Weft) ->
 
 def test_no_text_has_the_character_nul(browser: TestClient) -> None:
     """PostgreSQL does not store it."""
-    form = {"csrf": field(browser.get("/tables/upload").text), "name": "a\0b", "password": "x"}
+    form = {"csrf": field(browser.get("/tables/-/upload").text), "name": "a\0b", "password": "x"}
     for path in ("/tables/a%00b", "/queries?q=%00", "/shared/%00"):
         assert browser.get(path).status_code == 400
     assert browser.post("/sign-in", data=form).status_code == 400

@@ -23,12 +23,12 @@ CSV = b"id,who,at\n1,zo\xc3\xab,2026-03-01\nx,ben,2026-03-02\n"
 
 
 def _send(browser: TestClient, name: str, content: bytes, **fields: str) -> str:
-    form = browser.get("/tables/upload").text
-    return sent(browser, "/tables/upload", form, files={"file": (name, content)}, **fields)
+    form = browser.get("/tables/-/upload").text
+    return sent(browser, "/tables/-/upload", form, files={"file": (name, content)}, **fields)
 
 
 def _store(browser: TestClient, shown: str, **fields: str) -> str:
-    return sent(browser, "/tables/store", shown, upload=field(shown, "upload"), **fields)
+    return sent(browser, "/tables/-/store", shown, upload=field(shown, "upload"), **fields)
 
 
 def test_one_person_keeps_few_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +76,37 @@ def test_types_are_shown_before_a_file_is_stored(browser: TestClient, weft: Weft
 def test_other_choices_keep_the_file(browser: TestClient, weft: Weft) -> None:
     refused = _send(browser, "people.csv", CSV, table="no table")
     assert "is not a valid name" in refused
-    again = sent(browser, "/tables/upload", refused, upload=field(refused, "upload"), table="people", ts_from="at")
+    again = sent(browser, "/tables/-/upload", refused, upload=field(refused, "upload"), table="people", ts_from="at")
     assert "zoë" in again
     assert weft.tables() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rows.parquet", b"PAR1 not the rest of a file", "cannot be read: rows.parquet"),
+        ("rows.parquet", b"id,who\n1,zoe\n", "cannot be read: rows.parquet"),
+        ("rows.json", b'[{"id": 1}, {"id": 2}]', "the file is a JSON array"),
+        ("rows.json", b'\xef\xbb\xbf[\n  {"id": 1},\n  {"id": 2}\n]\n', "the file is a JSON array"),
+        ("rows.jsonl", b"id,who\n1,zoe\n", "the file has no columns"),
+        ("rows.csv", b"", "the file has no header line"),
+    ],
+)
+def test_a_file_that_cannot_be_read_stays_in_the_form(
+    browser: TestClient, weft: Weft, name: str, content: bytes, words: str
+) -> None:
+    form = {"csrf": field(browser.get("/tables/-/upload").text), "table": "people"}
+    response = browser.post("/tables/-/upload", data=form, files={"file": (name, content)})
+    assert response.status_code == 200
+    assert words in response.text
+    assert f"{name} is here" in response.text
+    assert weft.tables() == ()
+
+
+def test_each_name_of_a_table_has_a_page(browser: TestClient, weft: Weft) -> None:
+    for name in ("upload", "store", "new", "poll"):
+        weft.make_table(name, "id INT")
+        assert f"<h1>{name}</h1>" in browser.get(f"/tables/{name}").text
 
 
 def test_notes_keep_the_name_of_the_file_and_name_no_options_of_commands(browser: TestClient, weft: Weft) -> None:
@@ -176,9 +204,9 @@ def test_a_file_is_stored_once_and_by_its_sender_only(browser: TestClient, weft:
     shown = _send(browser, "people.csv", CSV, table="people")
     _store(browser, shown, table="people")
     assert "no longer here" in _store(browser, shown, table="people")
-    assert "no file was chosen" in sent(browser, "/tables/upload", shown, table="people")
+    assert "no file was chosen" in sent(browser, "/tables/-/upload", shown, table="people")
 
 
 def test_a_large_form_is_refused(browser: TestClient) -> None:
-    large = {"csrf": field(browser.get("/tables/upload").text), "channel": "x" * (5 << 20)}
+    large = {"csrf": field(browser.get("/tables/-/upload").text), "channel": "x" * (5 << 20)}
     assert browser.post("/queries/1", data=large).status_code in (400, 413)

@@ -44,7 +44,7 @@ COMMANDS: Final = frozenset(
         "subscribe",
     }
     | {"table", "tables"}
-    | {"tick", "try", "unmute", "unsubscribe", "view", "views"}
+    | {"tick", "try", "unmute", "unsubscribe", "view", "views", "why"}
 )
 """The commands that the server runs.  The client runs all other commands."""
 

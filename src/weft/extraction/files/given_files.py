@@ -30,7 +30,7 @@ Given: TypeAlias = "str | os.PathLike[str] | BinaryIO | Uploaded"
 
 
 class Uploaded(io.FileIO):
-    """The bytes of a file that somebody sent under the name ``sent_as``."""
+    """The bytes of a file that somebody sent under the name ``sent_as``, whose suffix names the format."""
 
     def __init__(self, path: str | os.PathLike[str], sent_as: str) -> None:
         super().__init__(path)
@@ -88,7 +88,8 @@ def input_files(items: Sequence[Given], access: S3Access) -> Iterator[InputFiles
                     files.setdefault(os.path.realpath(file), InputFile(file, printable(str(path))))
             else:
                 _refuse_no_bytes(each)
-                copied = Path(folder, str(number))
+                written = format_by_name(Path(each.sent_as)) if isinstance(each, Uploaded) else None
+                copied = Path(folder, f"{number}.{written}" if written else str(number))
                 with copied.open("wb") as copy:
                     shutil.copyfileobj(each, copy)
                 name = printable(each.sent_as) if isinstance(each, Uploaded) else "stdin"

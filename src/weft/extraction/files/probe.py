@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,6 +49,8 @@ _SUFFIXES: Final[dict[str, Format]] = {
     ".pq": "parquet",
 }
 _SAMPLE: Final = 10_000
+_ARRAY: Final = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
+"""The beginning of a JSON array of objects."""
 _OBJECT_BUFFER: Final = 1 << 20
 """The bytes that one request to an object store reads at least."""
 
@@ -249,6 +252,7 @@ def _json(
 ) -> FileInspection:
     if seen is None:
         with _text(file, encoding) as stream:
+            _refuse_array(file, stream)
             seen = evidence_in_json(file, stream, options, connection)
     evidence = dict(seen)
     own = tuple(evidence)
@@ -257,6 +261,15 @@ def _json(
     renamed = _renamed(own, names)
     layout = Layout("json", names, ("VARCHAR",) * len(names), written=own if renamed else ())
     return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
+
+
+def _refuse_array(file: InputFile, stream: io.BufferedReader) -> None:
+    if _ARRAY.match(stream.peek(_OBJECT_BUFFER)):
+        raise Refused(
+            "the file is a JSON array",
+            where=file.name,
+            hint="Write one object a line: `jq -c '.[]' FILE` prints the objects of an array so.",
+        )
 
 
 def evidence_in_json(

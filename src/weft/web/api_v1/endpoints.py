@@ -137,9 +137,9 @@ def _of_address(request: Request, operation: Operation) -> dict[str, Any]:
 
 
 def _in_path(name: str, value: object, schema: Mapping[str, Any]) -> object:
-    """The addresses of pages have the ids of queries, and those of the API have names."""
+    """The addresses of pages have the ids of queries and saved queries, and those of the API have names."""
     if isinstance(value, int):
-        return f"id:{value}" if name == "query" else value
+        return f"id:{value}" if name in ("query", "saved") else value
     return _typed(str(value), schema)
 
 

@@ -148,6 +148,11 @@ def change_users(visit: Visit) -> Response:
     """Run the action of a button of the page."""
     do, name = visit.given("do"), visit.given("name")
     if do == "add":
+        if not visit.weft.accounts.in_use() and _role(visit) != "admin":
+            raise Refused(
+                "the first user must be an administrator: from then on, the page asks everybody to sign in",
+                hint="Add an administrator first.",
+            )
         # The page of the first user's link is the last one that the owner sees without signing in.
         visit.weft.accounts.add_user(name, _role(visit), inherit=visit.given("inherit") == "on")
     if do in ("add", "link"):

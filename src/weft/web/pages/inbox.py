@@ -45,7 +45,10 @@ def show(visit: Visit) -> Response:
         more = None if found.more is None else visit.here(before=found.more)
         return visit.show("search.html", found=found, text=text, more=more)
     before = visit.number("before")
-    known = None if before is None else visit.weft.query(before)
+    try:
+        known = None if before is None else visit.weft.query(before)
+    except NotFound:
+        return visit.go(visit.here(before=None), "The queries have changed: this is the beginning of the inbox.")
     unread_only = visit.asked("show") == "unread"
     queries, unread = _queries(visit, known, unread_only)
     shown, more = page_of(visit, queries, _QUERIES, lambda last: last.query_id, "before")

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from weft.api.weft import Weft
 from weft.catalog.records import TableRecord
 from weft.catalog.sources import SourceRecord
-from weft.errors import NotAllowed, NotFound, Refused, StorageError, WeftError
+from weft.errors import ExtractionError, NotAllowed, NotFound, Refused, StorageError, WeftError
 from weft.extraction.files.given_files import Uploaded
 from weft.printable import counted
 from weft.sql.rendering.render import quoted
@@ -199,7 +199,7 @@ def preview(visit: Visit) -> Response:
     else:
         raise Refused("no file was chosen", hint="Choose a CSV file, or a file with one JSON object a line.")
     given = {name: visit.given(name) for name in _OPTIONS}
-    return visit.work(f"read {kept.name}", lambda job: _previewed(visit, kept, given), back="/tables/upload")
+    return visit.work(f"read {kept.name}", lambda job: _previewed(visit, kept, given), back="/tables/-/upload")
 
 
 def _previewed(visit: Visit, upload: Upload, given: Mapping[str, str]) -> Outcome:
@@ -212,7 +212,7 @@ def _previewed(visit: Visit, upload: Upload, given: Mapping[str, str]) -> Outcom
             found = visit.weft.preview_file(
                 stream, given["table"], evolve=given["evolve"] == "on", ts_from=given["ts_from"] or None
             )
-    except Refused as refused:
+    except (Refused, ExtractionError) as refused:
         error = refused
     return Shown("upload.html", {"preview": found, "error": error, "upload": upload, "given": given})
 
@@ -230,14 +230,14 @@ def store(visit: Visit) -> Response:
         site.uploads.drop(kept)
         return Go(f"/tables/{done.table}", f"Loaded {kept.name}: {done._brief()}.")
 
-    return visit.work(f"load {kept.name}", work, back="/tables/upload")
+    return visit.work(f"load {kept.name}", work, back="/tables/-/upload")
 
 
 ROUTES: Final = (
     Route("/tables", page(listed)),
-    Route("/tables/upload", page(upload, first=_may_load)),
-    Route("/tables/upload", page(preview, first=_may_load), methods=["POST"]),
-    Route("/tables/store", page(store), methods=["POST"]),
+    Route("/tables/-/upload", page(upload, first=_may_load)),
+    Route("/tables/-/upload", page(preview, first=_may_load), methods=["POST"]),
+    Route("/tables/-/store", page(store), methods=["POST"]),
     Route("/tables/{name}", page(show)),
     Route("/tables/{name}/poll", page(act), methods=["POST"]),
     Route("/tables/{name}/loads/{load_id:key}/undo", page(undo), methods=["POST"]),

@@ -48,12 +48,16 @@ Ordinal = Annotated[int, Field(ge=1, le=2**62, description="The ordinal of an an
 After = Annotated[int, Field(ge=0, le=2**62, description="Only items after this one, from `next` of the page before.")]
 
 
+def id_in(name: str) -> int | None:
+    """Return the id in ``id:`` and an id, or None for a name, which has no colon."""
+    kind, _, number = name.partition(":")
+    return int(number) if kind == "id" and number.isascii() and number.isdigit() and len(number) < 19 else None
+
+
 def named(weft: Weft, query: str) -> str:
     """Return the name of a query that is given by its name or by ``id:`` and its id.  Raise NotFound."""
-    kind, _, number = query.partition(":")
-    if kind == "id" and number.isascii() and number.isdigit() and len(number) < 19:
-        return weft.query(int(number)).name
-    return query
+    query_id = id_in(query)
+    return query if query_id is None else weft.query(query_id).name
 
 
 def list_queries(

@@ -15,10 +15,11 @@ from weft.web.api_v1.operation import (
     Limit,
     Name,
     Operation,
+    QueryName,
     Sql,
     listed,
 )
-from weft.web.api_v1.operations.queries import Channels, Digest, Keep, Start, Zone
+from weft.web.api_v1.operations.queries import Channels, Digest, Keep, Start, Zone, id_in
 
 Declared = Annotated[str, Field(min_length=1, max_length=10_000)]
 Parameters = Annotated[
@@ -43,9 +44,10 @@ def save_query(weft: Weft, name: Name, sql: Sql, parameters: Parameters, descrip
     return saved_json(weft.save_query(name, sql, parameters, description=description))
 
 
-def show_saved(weft: Weft, saved: Name) -> Fields:
+def show_saved(weft: Weft, saved: QueryName) -> Fields:
     """Show a saved query with its parameters."""
-    return saved_json(weft.saved_query(saved))
+    saved_id = id_in(saved)
+    return saved_json(weft.saved_query(saved) if saved_id is None else weft.saved_by_id(saved_id))
 
 
 def change_saved(weft: Weft, saved: Name, sql: Sql, parameters: Parameters, description: Description = "") -> Fields:

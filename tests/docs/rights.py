@@ -89,8 +89,10 @@ class Visitor:
             return _outcome(self.client.get(path))
         form = self.client.get("/sign-in" if self.person.name is None else "/saved/1").text
         answer = self.client.post(path, data={"csrf": field(form), **fields})
-        stays = answer.status_code == 200 and fields["do"] in ("install", "save") and answer.url.path == path
-        return _refusal(answer.text) if stays else _outcome(answer)
+        # A refusal stays in the form: at the address of the form, or as the result of its job.
+        stays = answer.url.path == path or answer.url.path.startswith("/jobs/")
+        refused = stays and answer.status_code == 200 and fields["do"] in ("install", "save")
+        return _refusal(answer.text) if refused else _outcome(answer)
 
     def api(self, path: str, method: str | None = None, /, **body: Any) -> str:
         """Call an operation: by default GET without a body, and POST with one."""

@@ -21,7 +21,6 @@ from oracle.derived import Standing, StateTables, earliest, rows_of, run, schema
 from oracle.engines import EPOCH, DuckDb, Row
 from oracle.histories import History
 from oracle.reference import over_views
-from oracle.shards import shards
 from oracle.test_calendar_conditions import BERLIN, HOUR, MICRO, _readable, a_time, micros
 from weft.derivation.stateful import states
 
@@ -202,11 +201,13 @@ def test_fixed_texts(duck: Calendar, text: str) -> None:
     assert any(holds(duck, text, random.Random(seed))["answers"] for seed in ("kept", *range(12)))
 
 
-@pytest.mark.parametrize("shard", shards(80, 1))
-def test_drawn_texts(duck: Calendar, shard: int) -> None:
+@pytest.mark.parametrize(
+    ("shard", "texts"), [(0, 2), *(pytest.param(shard, 4, marks=pytest.mark.slow) for shard in range(40))]
+)
+def test_drawn_texts(duck: Calendar, shard: int, texts: int) -> None:
     chance = random.Random(f"calendar below aggregates {shard}")
     counts = Counter[str]()
-    for _ in range(2):
+    for _ in range(texts):
         counts += holds(duck, drawn(chance), chance)
     assert counts["answers"] and counts["deltas"], counts
 

@@ -28,7 +28,7 @@ from unittest.mock import patch
 from weft.api.weft import Weft
 from weft.bench.suite_data import SuiteData, write
 from weft.bench.times import Times
-from weft.errors import LimitExceeded, SqlError
+from weft.errors import JvmEnded, LimitExceeded, SqlError
 from weft.execution.reader import Reader
 from weft.runtime.session import spark_errors, stop_session
 from weft.runtime.watchdog import limited
@@ -138,9 +138,9 @@ class Record:
         answers = "" if rows is None else f", {rows:,} new rows"
         self._show(f"  {query}, {what}: {took.median:.2f} s of processors, {took.seconds[0]:.2f} s{answers}")
 
-    def end(self, query: str, what: str, reason: str | None = None) -> None:
-        """Record a measurement without a result. The default of ``reason`` is the time limit."""
-        self.times[query].ended[what] = reason or f"more than {self.seconds:g} s"
+    def end(self, query: str, what: str, reason: str) -> None:
+        """Record a measurement without a result."""
+        self.times[query].ended[what] = reason
         self._show(f"  {query}, {_NAMES[what]}: {self.times[query].ended[what]}")
 
     def _show(self, line: str) -> None:
@@ -191,10 +191,10 @@ class _Ticks:
         """Run a tick after the batch ``number``."""
         what, took = "tick" if number else "first", Times()
         outcomes = took.measure(lambda: weft.tick(times.query, now=now)).reports[-1].outcomes
-        failed = [each.reason for each in outcomes if each.failed]
+        failed = [each.reason or "failed" for each in outcomes if each.failed]
         rows = sum(each.rows for each in outcomes)
         if failed:
-            self.record.end(times.query, what, failed[0] if took.seconds[0] < self.record.seconds else None)
+            self.record.end(times.query, what, failed[0])
         elif not number:
             self.record.keep(times.query, _NAMES["first"], times.first, took, rows)
         elif number > self.rounds.warm:
@@ -214,8 +214,8 @@ class _Ticks:
             try:
                 with limited(self.record.seconds):
                     took.measure(spark.sql(self.texts[each.query]).write.format("noop").mode("overwrite").save)
-            except LimitExceeded:
-                self.record.end(each.query, "full")
+            except (LimitExceeded, JvmEnded) as ended:
+                self.record.end(each.query, "full", ended.message)
             else:
                 self.record.keep(each.query, _NAMES["full"], each.full, took)
 
@@ -260,8 +260,8 @@ def _streamed(query: StreamingQuery, name: str, rounds: Rounds, parts: Parts, fo
                 took.measure(query.processAllAvailable)
             if number > rounds.warm:
                 record.keep(name, f"stream {number - rounds.warm}", record.times[name].stream, took)
-    except LimitExceeded:  # the JVM has ended, and the stream with it
-        record.end(name, "stream")
+    except (LimitExceeded, JvmEnded) as ended:  # the JVM has ended, and the stream with it
+        record.end(name, "stream", ended.message)
     else:
         query.stop()
 

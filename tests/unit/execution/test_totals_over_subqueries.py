@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from replayed import START, first_instants, load, replay_home
+from weft.algebra.relation import Relation
 from weft.algebra.schema import INT, STRING, TIMESTAMP
 from weft.arrangement.state_store import StoredTotals
 from weft.execution.states import Continued, StateReader
@@ -26,6 +27,7 @@ TEXTS: Final = {
     "member": "SELECT n, COUNT(*) AS c FROM t WHERE k IN (SELECT u.n FROM u WHERE u.x = 'a') GROUP BY n",
     "partner": "SELECT t.x, COUNT(*) AS c, COUNT(u.n) AS d FROM t LEFT JOIN u ON u.k = t.k GROUP BY t.x",
 }
+Continuations = list[tuple[Relation, bool]]
 Row = tuple[int | None, int | None, str | None, int]
 
 
@@ -57,20 +59,21 @@ def expected(tables: dict[str, list[Row]]) -> dict[str, dict[tuple[Any, ...], in
 
 
 @pytest.fixture
-def continued(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each attempt to continue a state from what the last tick stored succeeded."""
-    tried, original = list[bool](), StateReader._continue
+def continued(monkeypatch: pytest.MonkeyPatch) -> Continuations:
+    """The operator of each state that a tick tried to continue from its stored totals, and whether it succeeded."""
+    tried, original = Continuations(), StateReader._continue
 
     def continue_(self: StateReader, made: Continued, stored: StoredTotals) -> bool:
-        tried.append(original(self, made, stored))
-        return tried[-1]
+        succeeded = original(self, made, stored)
+        tried.append((made.state.operator, succeeded))
+        return succeeded
 
     monkeypatch.setattr(StateReader, "_continue", continue_)
     return tried
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 40))])
-def test_totals_of_random_histories(seed: int, tmp_path: Path, continued: list[bool]) -> None:
+def test_totals_of_random_histories(seed: int, tmp_path: Path, continued: Continuations) -> None:
     chance, home, every = random.Random(seed), replay_home(tmp_path / "home"), dict[str, list[Row]](t=[], u=[])
     for number in range(TICKS):
         for name, rows in every.items():
@@ -84,4 +87,5 @@ def test_totals_of_random_histories(seed: int, tmp_path: Path, continued: list[b
     wanted = expected(every)
     for name in TEXTS:
         assert first_instants(home, name) == wanted[name], name
-    assert all(continued) and len(continued) >= len(TEXTS)  # a tick without new rows continues nothing
+    assert all(succeeded for _, succeeded in continued)
+    assert len({state for state, _ in continued}) >= len(TEXTS)  # a tick without new rows continues nothing

@@ -30,7 +30,6 @@ from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 SCALE: Final = 0.01
 SCALES: Final = {"q9": 0.001}
 """DuckDB chooses a slow order for one of the joins of q9."""
-FORMATS: Final = {"yyyy-MM-dd": "%Y-%m-%d", "HH:mm": "%H:%M"}
 EVENTS: Final = Events(400, 1_600_000_000_000_000, 100_000, 20)
 FIFTHS: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 THIRDS: Final = (0.0, 1 / 3, 2 / 3, 1.0)
@@ -44,8 +43,6 @@ class Local(DuckDb):
         self.connection.execute("SET TimeZone = 'UTC'")
         for name, body in MACROS.items():
             self.connection.execute(f"CREATE MACRO {name.split('(')[0]}({name.split('(', 1)[1]} AS {body}")
-        cases = " ".join(f"WHEN '{ours}' THEN STRFTIME(d, '{theirs}')" for ours, theirs in FORMATS.items())
-        self.connection.execute(f"CREATE MACRO DATE_FORMAT(d, f) AS CASE f {cases} END")
         for name, rows in tables.items():
             self.connection.register("given", rows)
             self.connection.execute(f"CREATE TABLE {name} AS FROM given")

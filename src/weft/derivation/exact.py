@@ -80,7 +80,7 @@ def with_states(state: StateSchema, relation: Relation, outputs: Sequence[Output
 
 
 def _scan(state: StateSchema, rows: Relation, outputs: tuple[Output, ...]) -> Scan:
-    """Return a scan of the rows as a state, whose range variables have the names of the query's text in words."""
+    """Return a scan of a state with these rows.  Explanations call its range variables as the text does."""
     known = range_variables(state.operator)
     spelled = dict(zip(known, state.names, strict=True))
     whole = Project(rows, f"{max(known, key=len)}_rows", outputs)

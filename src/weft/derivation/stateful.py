@@ -434,7 +434,7 @@ def bodies(predicate: Predicate) -> list[Relation]:
 
 
 def compared_columns(demanded: Predicate) -> tuple[ColumnRef, ...]:
-    """Return the columns that equal a column of a subquery of the condition."""
+    """Return the columns that equal a column of a subquery of the condition.  Both columns have the same type."""
     refs: set[ColumnRef] = set()
     for body in bodies(demanded):
         for item in relational.conjuncts(relational.condition(body)):

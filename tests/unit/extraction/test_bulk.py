@@ -27,6 +27,7 @@ from weft.execution.home import OpenHome
 from weft.extraction.batches import DEFAULT_TIMING, RejectedRecord, Timing
 from weft.extraction.byte_streams import PushBack
 from weft.extraction.files import bulk, csv_pieces, text_records, workers
+from weft.extraction.files.parquet_pieces import parquet_file, pieces
 from weft.extraction.files.part import Part
 from weft.extraction.files.source import FileSource, open_file
 from weft.extraction.files.text_records import CsvRecords, Dialect, TextRecord
@@ -430,3 +431,15 @@ def test_a_large_load_that_was_killed_goes_on_where_it_was(tmp_path: Path, point
             assert kept == [n + 2 for n in range(ROWS) if n % 9 == 0]
             assert done.stored + done.known >= len(numbers)
             assert weft.catalog.reservations.still_open() == ()
+
+
+def test_texts_of_earlier_row_groups_are_not_kept(tmp_path: Path) -> None:
+    """DuckDB and others write texts without a dictionary. A reader of several row groups would keep all of them."""
+    path, rows = tmp_path / "x.parquet", 1_000
+    with pq.ParquetWriter(path, pa.schema([("x", pa.string())]), use_dictionary=False) as writer:
+        for group in range(40):
+            writer.write_table(pa.table({"x": [f"{group * rows + row:01000}" for row in range(rows)]}))
+    before = pa.total_allocated_bytes()
+    with path.open("rb") as stream:
+        used = [pa.total_allocated_bytes() - before for _ in pieces(parquet_file(path, stream, "x.parquet"), None)]
+    assert len(used) == 40 and max(used) < 2 * min(used) < 20_000_000

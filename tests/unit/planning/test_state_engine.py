@@ -122,6 +122,8 @@ def test_spark_computes(text: str) -> None:
         ("SELECT SPLIT_PART(k, '/', -1) AS p FROM t", False),
         ("SELECT DATE_FORMAT(d, 'yyyy-MM-dd HH:mm:ss') AS day FROM t", True),
         ("SELECT DATE_FORMAT(d, 'MMMM') AS day FROM t", False),
+        ("SELECT DATE_FORMAT(d, 'mmMM') AS day FROM t", True),
+        ("SELECT DATE_FORMAT(d, 'yyyyMMmm') AS day FROM t", False),
         ("SELECT DATE_FORMAT(d + INTERVAL 1 DAY, 'yyyy') AS day FROM t", False),
         ("SELECT k, COLLECT_SET(n) AS s FROM t GROUP BY k", True),
         ("SELECT k, word FROM t LATERAL VIEW OUTER POSEXPLODE(SPLIT(k, ' +')) s AS place, word", True),

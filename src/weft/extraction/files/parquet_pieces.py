@@ -55,7 +55,9 @@ def pieces(file: pq.ParquetFile, rows: int | None, part: Part | None = None) -> 
     """
     part = part or Part()
     groups, before = _groups(file.metadata, part), part.before
-    for batch in _batches(file, rows or _rows_at_once(file.metadata), groups):
+    rows = rows or _rows_at_once(file.metadata)
+    # A reader of several row groups would keep all texts that are not in a dictionary of the file.
+    for batch in (batch for group in groups for batch in file.iter_batches(rows, row_groups=[group])):
         at = 0
         ends = _ends(batch, before)
         for end in ends:
@@ -63,14 +65,6 @@ def pieces(file: pq.ParquetFile, rows: int | None, part: Part | None = None) -> 
             at = end
         before += batch.num_rows
     part.advance(len(groups), before)
-
-
-def _batches(file: pq.ParquetFile, rows: int, groups: range) -> Iterator[pa.RecordBatch]:
-    if not any("." in file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)):
-        yield from file.iter_batches(rows, row_groups=list(groups))
-        return
-    for group in groups:  # Arrow cannot decode nested text of several row groups into one batch
-        yield from file.iter_batches(rows, row_groups=[group])
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:

@@ -139,8 +139,8 @@ _PATTERN: Final = re.compile(rf"(?:{_ONE}{_TIMES}|\((?!\?)|\)\??(?![*+?{{])|[|^]
 """A pattern that both engines read alike.  It has no groups that repeat, which the engines may leave differently."""
 _SEPARATOR: Final = re.compile(rf"(?:{_ONE}\+?(?![*+?{{]))+")
 """A pattern that both engines read alike and that matches no empty text."""
-_DATES: Final = re.compile(r"(?:yyyy(?!y)|MM(?!M)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|[-/:., ])+")
-"""A format of dates that both engines write alike."""
+_DATES: Final = re.compile(r"(?:yyyy(?!y)|MM(?!M|mm)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|[-/:., ])+")
+"""A format of dates that both engines write alike. The macro would replace the first two m of ``%mmm``."""
 _EXACT_IN_DOUBLE: Final = (*INTEGRAL, "DOUBLE")
 _QUOTED: Final = re.compile(r"""(?: LIKE )?'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"|<=>""", re.DOTALL)
 

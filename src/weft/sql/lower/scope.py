@@ -90,7 +90,7 @@ def without_suffixes(alias: str) -> str:
 
 
 def is_unnamed(alias: str, kinds: Sequence[str] = UNNAMED) -> bool:
-    """Return whether the text has no name for a derived relation, which is one of the ``kinds``.
+    """Return whether a range variable belongs to a derived relation of one of the ``kinds`` without a name in the text.
 
     >>> is_unnamed("answer_right_right_2"), is_unnamed("answer_"), is_unnamed("sub", ["derived"])
     (True, False, False)
@@ -100,7 +100,7 @@ def is_unnamed(alias: str, kinds: Sequence[str] = UNNAMED) -> bool:
 
 
 def of_text(name: str) -> str:
-    """Return the range variable for a name of the text, which is none of those of unnamed derived relations.
+    """Return the range variable for a name in the text. It differs from those of unnamed derived relations.
 
     >>> of_text("m"), of_text("Answer"), of_text("answer_right")
     ('m', 'Answer_', 'answer_right_')
@@ -431,7 +431,8 @@ class Scope:
                 where=place(table),
                 hint=hint,
             )
-        return Scan(schema, self.fresh(table.alias or table.name))
+        alias = table.alias or table.name
+        return Scan(schema, self.fresh(of_text(alias) if alias.endswith("_") else alias))
 
     def variable(self, relation: Source) -> Variable:
         """Return the range variable of a relation in FROM.

@@ -24,6 +24,11 @@ class Accounts(SigningIn, Sharing):
         """Return whether the home has, or had, users.  Without users, everybody who reaches the home is its owner."""
         return self.opened.catalog.users.exist()
 
+    @requires(Right.ANY)
+    def rights_version(self) -> int:
+        """Return the number of changes of rights in the home so far.  What was read before a change may be stale."""
+        return self.opened.catalog.grants.version()
+
     @requires(Right.ADMIN, logged=False)
     def users(
         self, *, text: str | None = None, after: str | None = None, limit: int | None = None

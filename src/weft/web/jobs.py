@@ -65,7 +65,9 @@ class Job:
     """A piece of work for the person ``by``.  ``back`` is the page from which it came.
 
     A ``brief`` job waits for the lease at most, and neither computes nor reads much.
+    ``user_id`` is the ID of this person, or None for the owner of the home.
     ``scopes`` are those of the token that started the job (None: all).
+    ``rights`` is the number of changes of rights before the job started.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -76,6 +78,8 @@ class Job:
     began: int
     brief: bool = False
     scopes: Scopes = None
+    user_id: int | None = None
+    rights: int = 0
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -103,8 +107,8 @@ class Job:
         """Whether the job has ended."""
         return self._over.is_set()
 
-    def is_seen(self, by: str | None, scopes: Scopes) -> bool:
-        """Return whether the person ``by`` may see the job with a token of these scopes.
+    def is_seen(self, by: str | None, scopes: Scopes, user_id: int | None) -> bool:
+        """Return whether the person ``by`` with this ID may see the job with a token of these scopes.
 
         A token shows only what it could have started itself, because the outcome can contain rows.  For administrators
         (``by`` is None) it shows the jobs of all, if it may read.
@@ -112,7 +116,20 @@ class Job:
         if by is None:
             return scopes is None or "read" in scopes
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
-        return self.by == by and covered
+        return (self.by, self.user_id) == (by, user_id) and covered
+
+    def is_stale(self, rights: int) -> bool:
+        """Return whether the job shows an outcome or an error, and rights have changed since its start."""
+        shows = self.error is not None or isinstance(self.outcome, Shown | Value)
+        return shows and self.rights != rights
+
+    def require_current(self, rights: int) -> None:
+        """Raise Conflict if the outcome may show what the person may no longer read.
+
+        ``rights`` is the present number of changes of rights.  If the job leads to another page, this page checks them.
+        """
+        if self.is_stale(rights):
+            raise Conflict("your rights have changed since", hint="Run it again.")
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
@@ -133,14 +150,25 @@ class Jobs:
         self._lock = threading.Lock()
         self._threads = {brief: ThreadPoolExecutor(_AT_ONCE, "weft-job") for brief in _OF_ONE}
 
-    def start(self, title: str, by: str, back: str, work: Work, *, brief: bool = False, scopes: Scopes = None) -> Job:
-        """Start a job.  Brief jobs do not wait for long ones.
+    def start(
+        self,
+        title: str,
+        by: str,
+        back: str,
+        work: Work,
+        *,
+        brief: bool = False,
+        scopes: Scopes = None,
+        user_id: int | None = None,
+        rights: int = 0,
+    ) -> Job:
+        """Start a job, see ``Job``.  Brief jobs do not wait for long ones.
 
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, rights)
         with self._lock:
-            own = (each for each in self._jobs.values() if each.by == by and each.brief == brief)
+            own = (each for each in self._jobs.values() if (each.by, each.user_id, each.brief) == (by, user_id, brief))
             if sum(1 for each in own if not each.is_over) >= _OF_ONE[brief]:
                 raise Conflict(
                     f"{_OF_ONE[brief]} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
@@ -166,17 +194,17 @@ class Jobs:
         finally:
             job.end(state)
 
-    def find(self, job_id: str, by: str | None, scopes: Scopes = None) -> Job:
+    def find(self, job_id: str, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> Job:
         """Return a job that the person ``by`` may see: see ``Job.is_seen``.  Raise NotFound."""
         job = self._jobs.get(job_id)
-        if job is None or not job.is_seen(by, scopes):
+        if job is None or not job.is_seen(by, scopes, user_id):
             raise NotFound("there is no such job", hint="The server forgets its jobs when it ends.")
         return job
 
-    def listed(self, by: str | None, scopes: Scopes = None) -> tuple[Job, ...]:
+    def listed(self, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> tuple[Job, ...]:
         """Return the jobs that the person ``by`` may see, the newest first: see ``Job.is_seen``."""
         with self._lock:
-            jobs = [job for job in self._jobs.values() if job.is_seen(by, scopes)]
+            jobs = [job for job in self._jobs.values() if job.is_seen(by, scopes, user_id)]
         return tuple(reversed(jobs))
 
     def cancel(self, job: Job) -> None:

@@ -120,6 +120,11 @@ class Visit:
         return None if self.is_admin else self.person
 
     @property
+    def user_id(self) -> int | None:
+        """The ID of the user who asks, or None as for ``user``."""
+        return None if self.principal is None else self.principal.user_id
+
+    @property
     def scopes(self) -> Scopes:
         """The scopes of the token of the request, or None without a token."""
         return None if self.principal is None else self.principal.scopes
@@ -203,7 +208,16 @@ class Visit:
         The browser goes to the page of the job if the job takes longer than two seconds, or if its outcome is a page.
         The button Back and a reload then show this page without sending the form again.
         """
-        job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief, scopes=self.scopes)
+        job = self.site.jobs.start(
+            title,
+            self.person,
+            back or self.path,
+            work,
+            brief=brief,
+            scopes=self.scopes,
+            user_id=self.user_id,
+            rights=self.weft.accounts.rights_version(),
+        )
         if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
             return self.go(f"/jobs/{job.job_id}")
         return self.outcome(job)

@@ -1,6 +1,6 @@
 """Run long operations in threads: each job has an address, reports its progress, and can be cancelled.
 
-A page waits two seconds for its job.  After that, the browser goes to the page of the job.
+A page waits two seconds for its job.  The browser goes to the page of the job after that, or if the outcome is a page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 8
 _OF_ONE: Final = {False: 4, True: 32}
 """The maximum number of unfinished long jobs (False), and of unfinished brief jobs (True), of one person."""
 _KEPT: Final = 200
-"""The maximum number of ended jobs whose outcome is kept."""
+"""The maximum number of ended jobs of one person that are kept: so many of pages, and so many of the HTTP API."""
 _INSIST_SECONDS: Final = 0.3
 _GRACE_SECONDS: Final = 20.0
 
@@ -67,6 +67,7 @@ class Job:
     A ``brief`` job waits for the lease at most, and neither computes nor reads much.
     ``user_id`` is the ID of this person, or None for the owner of the home.
     ``scopes`` are those of the token that started the job (None: all).
+    ``of_api`` is true for a job of the HTTP API.
     ``rights`` is the number of changes of rights before the job started.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
@@ -80,6 +81,7 @@ class Job:
     scopes: Scopes = None
     user_id: int | None = None
     rights: int = 0
+    of_api: bool = False
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -103,6 +105,11 @@ class Job:
         return self._over.wait(seconds)
 
     @property
+    def person(self) -> tuple[str, int | None]:
+        """The name and the ID of the person."""
+        return self.by, self.user_id
+
+    @property
     def is_over(self) -> bool:
         """Whether the job has ended."""
         return self._over.is_set()
@@ -116,7 +123,7 @@ class Job:
         if by is None:
             return scopes is None or "read" in scopes
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
-        return (self.by, self.user_id) == (by, user_id) and covered
+        return self.person == (by, user_id) and covered
 
     def is_stale(self, rights: int) -> bool:
         """Return whether the job shows an outcome or an error, and rights have changed since its start."""
@@ -161,21 +168,24 @@ class Jobs:
         scopes: Scopes = None,
         user_id: int | None = None,
         rights: int = 0,
+        of_api: bool = False,
     ) -> Job:
         """Start a job, see ``Job``.  Brief jobs do not wait for long ones.
 
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, rights)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, rights, of_api)
         with self._lock:
-            own = (each for each in self._jobs.values() if (each.by, each.user_id, each.brief) == (by, user_id, brief))
-            if sum(1 for each in own if not each.is_over) >= _OF_ONE[brief]:
+            own = [each for each in self._jobs.values() if each.person == job.person]
+            if sum(1 for each in own if not each.is_over and each.brief == brief) >= _OF_ONE[brief]:
                 raise Conflict(
                     f"{_OF_ONE[brief]} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
                 )
-            ended = [key for key, each in self._jobs.items() if each.is_over]
-            for key in ended[: max(len(ended) - _KEPT, 0)]:
-                del self._jobs[key]
+            ended = sorted(
+                (each for each in own if each.is_over and each.of_api == of_api), key=lambda each: each.ended or 0
+            )
+            for each in ended[: max(len(ended) - _KEPT, 0)]:
+                del self._jobs[each.job_id]
             self._jobs[job.job_id] = job
         self._threads[brief].submit(copy_context().run, self._run, job, work)
         return job
@@ -198,7 +208,10 @@ class Jobs:
         """Return a job that the person ``by`` may see: see ``Job.is_seen``.  Raise NotFound."""
         job = self._jobs.get(job_id)
         if job is None or not job.is_seen(by, scopes, user_id):
-            raise NotFound("there is no such job", hint="The server forgets its jobs when it ends.")
+            raise NotFound(
+                "there is no such job",
+                hint=f"The server keeps the last {_KEPT} results of a person until it stops. Send the form again.",
+            )
         return job
 
     def listed(self, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> tuple[Job, ...]:

@@ -12,7 +12,8 @@ from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import CatalogError, Conflict, NotFound
 from weft.interruption import report_progress, stop_here
-from weft.web.jobs import Go, Job, Jobs, Outcome
+from weft.web import jobs as jobs_module
+from weft.web.jobs import Go, Job, Jobs, Outcome, Value
 
 
 def press(browser: TestClient, path: str, **fields: str) -> str:
@@ -160,6 +161,38 @@ def test_a_job_belongs_to_its_person(jobs: Jobs) -> None:
     with pytest.raises(NotFound):
         jobs.find(job.job_id, "ben")
     assert jobs.listed("ben") == ()
+
+
+def test_the_jobs_of_a_person_are_forgotten_in_the_order_of_their_end(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "_KEPT", 2)
+    over = threading.Event()
+
+    def long(job: Job) -> Outcome:
+        over.wait(20)
+        return Go("/")
+
+    first = jobs.start("long", "anna", "/", long)
+    kept = [jobs.start("read", "ben", "/", lambda _: Go("/")), jobs.start("call", "anna", "/", _value, of_api=True)]
+    brief = []
+    for number in range(4):
+        brief.append(jobs.start(f"{number}", "anna", "/", lambda _: Go("/"), brief=True))
+        assert brief[-1].wait(10)
+    over.set()
+    assert first.wait(10)
+    jobs.start("last", "anna", "/", lambda _: Go("/"))
+    for job in (first, brief[3], *kept):
+        assert jobs.find(job.job_id, job.by) is job
+    for job in brief[:3]:
+        with pytest.raises(NotFound) as refused:
+            jobs.find(job.job_id, "anna")
+        assert "Send the form again" in (refused.value.hint or "")
+    jobs.close()
+
+
+def _value(_: Job) -> Outcome:
+    return Value(1)
 
 
 def test_the_defect_of_a_job_is_logged(jobs: Jobs, weft: Weft) -> None:

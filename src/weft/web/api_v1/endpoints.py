@@ -218,6 +218,7 @@ async def _answer(site: Site, caller: Caller, operation: Operation, parameters: 
         scopes=caller.scopes,
         user_id=caller.user_id,
         rights=rights,
+        of_api=True,
     )
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):
         return JSONResponse(job_json(job), HTTPStatus.ACCEPTED, {"Location": f"/api/v1/jobs/{job.job_id}"})

@@ -43,15 +43,27 @@ class Accounts(SigningIn, Sharing):
 
     @requires(Right.ADMIN)
     def add_user(
-        self, name: str, role: Role = "reader", limits: UserLimits | None = None, *, inherit: bool = False
+        self,
+        name: str,
+        role: Role = "reader",
+        limits: UserLimits | None = None,
+        *,
+        inherit: bool = False,
+        admin_first: bool = False,
     ) -> UserRecord:
         """Add a user.  With ``inherit``, she owns the queries that belong to her name.
 
-        Raise Refused for an invalid name, role or limit.  Raise Conflict if the name is taken, or if queries belong to
-        it and she does not inherit them.
+        Raise Refused for an invalid name, role or limit.  With ``admin_first``, which the page and the HTTP API set,
+        also raise Refused if the first user of the home is no administrator.  Raise Conflict if the name is taken, or if
+        queries belong to it and she does not inherit them.
         """
         _require_role(role)
         _require_limits(limits)
+        if admin_first and role != "admin" and not self.opened.catalog.users.exist():
+            raise Refused(
+                "the first user must be an administrator, because only an administrator can add further users",
+                hint="Choose the role admin.",
+            )
         return self.opened.catalog.users.add(name, role, limits or UserLimits(), self.opened.clock(), inherit=inherit)
 
     @requires(Right.ADMIN)

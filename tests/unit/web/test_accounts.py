@@ -523,13 +523,19 @@ def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
         assert "has no users" in client.get("/sign-in").text
 
 
-def test_the_first_user_on_the_page_is_an_administrator(browser: TestClient, filled: Weft) -> None:
-    """Otherwise nobody could add further users on the page."""
+def test_the_first_user_by_the_page_or_the_api_is_an_administrator(browser: TestClient, filled: Weft) -> None:
+    """Otherwise nobody could add further users there."""
     form = {"csrf": field(browser.get("/users").text), "do": "add", "name": "ada", "role": "reader"}
     refused = browser.post("/users", data=form)
     assert refused.status_code == 400
     assert "the first user must be an administrator" in refused.text
+    key = {"authorization": f"Bearer {browser.app.state.site.key}"}  # type: ignore[attr-defined]
+    refused = browser.post("/api/v1/users", json={"name": "ada"}, headers=key)
+    assert refused.status_code == 422
+    assert "the first user must be an administrator" in refused.text
     assert not filled.accounts.in_use()
+    filled.accounts.add_user("rea")  # the owner of the folder may
+    assert browser.app.state.site.weft.accounts.in_use()  # type: ignore[attr-defined]
 
 
 def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:

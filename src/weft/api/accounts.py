@@ -54,8 +54,9 @@ class Accounts(SigningIn, Sharing):
         """Add a user.  With ``inherit``, she owns the queries that belong to her name.
 
         Raise Refused for an invalid name, role or limit.  With ``admin_first``, which the page and the HTTP API set,
-        also raise Refused if the first user of the home is no administrator.  Raise Conflict if the name is taken, or if
-        queries belong to it and she does not inherit them.
+        also raise Refused if the first user of the home is no administrator.
+
+        Raise Conflict if the name is taken, or if queries belong to it and she does not inherit them.
         """
         _require_role(role)
         _require_limits(limits)

@@ -43,7 +43,29 @@ def test_channels_are_added_muted_and_ended(browser: TestClient, filled: Weft) -
 def test_a_refusal_has_a_hint(browser: TestClient, filled: Weft) -> None:
     assert "is not a channel" in press(browser, "/queries/1", do="subscribe", channel="carrier-pigeon:home")
     assert "has no such button" in press(browser, "/queries/1", do="explode")
-    assert "maintained as a synopsis" in press(browser, "/queries/1/change", do="replace", sql="SELECT 1 AS a")
+    since = field(browser.get("/queries/1/change").text, "text_since")
+    change = {"do": "replace", "text_since": since, "sql": "SELECT 1 AS a"}
+    assert "maintained as a synopsis" in press(browser, "/queries/1/change", **change)
+
+
+def test_a_text_that_somebody_else_has_installed_is_not_overwritten(browser: TestClient, filled: Weft) -> None:
+    filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 1", user="ben")
+    shown = browser.get("/queries/3/change").text
+    change = {
+        "do": "replace",
+        "text_since": field(shown, "text_since"),
+        "sql": "SELECT o.id FROM orders o WHERE o.id > 2",
+    }
+    filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 3", replace=True)
+    assert "was replaced in the meantime" in sent(browser, "/queries/3/change", shown, **change)
+    assert filled.query(3).sql.endswith("3")
+    assert "is not a number" in sent(browser, "/queries/3/change", shown, do="replace", sql=change["sql"])
+    assert "has its new text" in press(
+        browser,
+        "/queries/3/change",
+        **{**change, "text_since": field(browser.get("/queries/3/change").text, "text_since")},
+    )
+    assert filled.query(3).sql.endswith("2")
 
 
 def test_a_hint_names_the_controls_of_the_page(browser: TestClient, filled: Weft) -> None:

@@ -71,7 +71,8 @@ class Accounts(SigningIn, Sharing):
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
         """Change the role or all limits of a user.
 
-        Raise NotFound or Refused.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        Raise NotFound or Refused.  Raise Conflict if no administrator would be left and the principal is not the
+        folder's owner.
         """
         if role is not None:
             _require_role(role)
@@ -82,13 +83,13 @@ class Accounts(SigningIn, Sharing):
     def remove_user(self, name: str) -> UserRecord:
         """Remove a user with her rights, tokens and sessions.  Her queries are paused.
 
-        Raise NotFound.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        Raise NotFound.  Raise Conflict if no administrator would be left and the principal is not the folder's owner.
         """
         return self.opened.catalog.users.remove(name, keep_admin=self._keep_admin)
 
     @property
     def _keep_admin(self) -> bool:
-        """Whether somebody acts who could not make an administrator again."""
+        """Whether the principal is not the folder's owner, who can always add an administrator."""
         return not self.opened.principal.is_owner
 
     @requires(Right.ADMIN, logged=False)

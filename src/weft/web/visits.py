@@ -53,7 +53,7 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
 class Visit:
     """A request with the form that it sends, and the home as its principal sees it.
 
-    ``stands_for`` is the path of the page that the page of a job shows with its outcome.
+    ``stands_for``: on the page of a job with a result, the path of the page whose form started the job.
     """
 
     request: Request

@@ -24,6 +24,11 @@ class Accounts(SigningIn, Sharing):
         """Return whether the home has, or had, users.  Without users, everybody who reaches the home is its owner."""
         return self.opened.catalog.users.exist()
 
+    @requires(Right.ANY)
+    def rights_version(self) -> int:
+        """Return the number of changes of rights in the home so far.  What was read before a change may be stale."""
+        return self.opened.catalog.grants.version()
+
     @requires(Right.ADMIN, logged=False)
     def users(
         self, *, text: str | None = None, after: str | None = None, limit: int | None = None
@@ -38,22 +43,36 @@ class Accounts(SigningIn, Sharing):
 
     @requires(Right.ADMIN)
     def add_user(
-        self, name: str, role: Role = "reader", limits: UserLimits | None = None, *, inherit: bool = False
+        self,
+        name: str,
+        role: Role = "reader",
+        limits: UserLimits | None = None,
+        *,
+        inherit: bool = False,
+        admin_first: bool = False,
     ) -> UserRecord:
         """Add a user.  With ``inherit``, she owns the queries that belong to her name.
 
-        Raise Refused for an invalid name, role or limit.  Raise Conflict if the name is taken, or if queries belong to
-        it and she does not inherit them.
+        Raise Refused for an invalid name, role or limit.  With ``admin_first``, which the page and the HTTP API set,
+        also raise Refused if the first user of the home is no administrator.
+
+        Raise Conflict if the name is taken, or if queries belong to it and she does not inherit them.
         """
         _require_role(role)
         _require_limits(limits)
+        if admin_first and role != "admin" and not self.opened.catalog.users.exist():
+            raise Refused(
+                "the first user must be an administrator, because only an administrator can add further users",
+                hint="Choose the role admin.",
+            )
         return self.opened.catalog.users.add(name, role, limits or UserLimits(), self.opened.clock(), inherit=inherit)
 
     @requires(Right.ADMIN)
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
         """Change the role or all limits of a user.
 
-        Raise NotFound or Refused.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        Raise NotFound or Refused.  Raise Conflict if no administrator would be left and the principal is not the
+        folder's owner.
         """
         if role is not None:
             _require_role(role)
@@ -64,13 +83,13 @@ class Accounts(SigningIn, Sharing):
     def remove_user(self, name: str) -> UserRecord:
         """Remove a user with her rights, tokens and sessions.  Her queries are paused.
 
-        Raise NotFound.  Raise Conflict if no administrator would be left, except for the folder's owner.
+        Raise NotFound.  Raise Conflict if no administrator would be left and the principal is not the folder's owner.
         """
         return self.opened.catalog.users.remove(name, keep_admin=self._keep_admin)
 
     @property
     def _keep_admin(self) -> bool:
-        """Whether somebody acts who could not make an administrator again."""
+        """Whether the principal is not the folder's owner, who can always add an administrator."""
         return not self.opened.principal.is_owner
 
     @requires(Right.ADMIN, logged=False)

@@ -28,6 +28,11 @@ def replace(home: OpenHome, query: NewQuery) -> QueryRecord:
     _refuse_unfit(query)
     with home.writing(f"replace {query.name}") as writer:
         old = home.seen().query(query.name, Right.OWN)
+        if query.text_since not in (None, old.text_since):
+            raise Conflict(
+                f"the text of {old.name} was replaced in the meantime",
+                hint="Read the present text, and replace it then.",
+            )
         definition = _definition(home, writer, query, old, home.schemas(query.sql))
         _refuse_same(writer, old, definition)
         if definition.user != old.user:

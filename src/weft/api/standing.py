@@ -77,6 +77,7 @@ class NewQuery:
 
     If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  With ``every`` 0, the query
     runs at each tick.  ``dialect`` is None for Spark's.  ``saved_id`` is the ID of the saved query that was filled in.
+    ``text_since`` is the instant since which the text that it replaces is there (None: any text).
     """
 
     name: str
@@ -94,6 +95,7 @@ class NewQuery:
     zone: str | None = None
     dialect: str | None = None
     saved_id: int | None = None
+    text_since: int | None = None
 
     @property
     def is_synopsis(self) -> bool:

@@ -210,6 +210,7 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         zone: str | None = None,
         dialect: str | None = None,
         replace: bool = False,
+        text_since: int | None = None,
     ) -> QueryRecord:
         """Install a standing query, and return its record.
 
@@ -233,14 +234,15 @@ class Weft(Asking, Browsing, Delivering, Maintaining, Loading, Saving, Searching
         With ``replace``, ``sql`` replaces the text of an existing query.  The query keeps its answers, its channels and
         the values of all omitted parameters.  Afterwards, Weft delivers only answers that it has not delivered before.
         Without ``start``, the new text begins at the same instant as the old one.  Raises NotFound.  Raises Conflict if
-        the columns differ.
+        the columns differ, or if ``text_since`` is given and the query no longer has the text of this instant:
+        ``QueryRecord.text_since``.
 
         Raises SqlError or FormulaError if Weft does not support the query.  Raises Conflict if the name is in use.
         Raises Refused for an invalid channel or interval.
         """
         options = (keep, language, allow_unbounded, discard_history, duplicates, digest, zone, dialect)
         install = replace_query.replace if replace else standing.install
-        return install(self.opened, NewQuery(name, sql, user, every, start, texts(to), *options))
+        return install(self.opened, NewQuery(name, sql, user, every, start, texts(to), *options, text_since=text_since))
 
     @requires(Right.OWN, query="name", logged=False)
     def replacement(

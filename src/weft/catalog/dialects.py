@@ -20,6 +20,7 @@ from sqlalchemy import (
     Engine,
     MetaData,
     Table,
+    Text,
     cast,
     create_engine,
     event,
@@ -34,7 +35,10 @@ from sqlalchemy.dialects import registry, sqlite
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex, CreateSchema, CreateTable, DropSchema
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.util import LRUCache
 
 from weft.configuration.postgres_uri import schema_of
@@ -69,7 +73,7 @@ _CLIENT_SETTINGS: Final = {
 
 
 class _SqliteCompiler(SQLiteCompiler):
-    """SQLite, whose LIKE ignores the case of ASCII letters without ``lower``.
+    """The compiler for SQLite.  LIKE ignores the case of ASCII letters there, so ``lower`` is not needed.
 
     A search for a word compares the texts of all queries, and SQLite's own ``lower`` would take a third of the time.
     """
@@ -93,6 +97,25 @@ class SqliteDialect(SQLiteDialect_pysqlite):
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+
+class without_case(FunctionElement[str]):
+    """The text of a column or a parameter in a form for comparisons that ignore the case of all letters."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(without_case, "sqlite")
+def _in_sqlite(element: without_case, compiler: SQLCompiler, **named: Any) -> str:
+    """SQLite's own functions know ASCII letters only."""
+    return f"casefold({compiler.process(element.clauses, **named)})"
+
+
+@compiles(without_case, "postgresql")
+def _in_postgresql(element: without_case, compiler: SQLCompiler, **named: Any) -> str:
+    """The texts of a catalog have the collation "C", which knows ASCII letters only."""
+    return f'lower({compiler.process(element.clauses, **named)} COLLATE "und-x-icu")'
 
 
 registry.register("sqlite.weft", __name__, SqliteDialect.__name__)
@@ -267,15 +290,15 @@ def _names(table: Table) -> dict[str, Any]:
 def _own_transactions(connection: Any, *pragmas: str) -> None:
     # By default, the driver begins a deferred transaction, and only at the first write.
     connection.isolation_level = None
-    connection.create_function("lower", 1, _lower, deterministic=True)  # SQLite's own knows ASCII letters only
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
     cursor = connection.cursor()
     for pragma in (f"busy_timeout={_BUSY_TIMEOUT_MS}", *pragmas):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 
-def _lower(text: str | None) -> str | None:
-    return None if text is None else text.lower()
+def _casefold(text: str | None) -> str | None:
+    return None if text is None else text.casefold()
 
 
 def _read_only(file: Path) -> Engine:

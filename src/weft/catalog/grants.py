@@ -105,6 +105,10 @@ class Grants:
             return Rights(principal, None, frozenset({(Right.READ, "query", str(principal.query_id))}))
         return Rights(principal, *self._database.read(self._present, principal.user_id or 0))
 
+    def version(self) -> int:
+        """Return the number of changes of rights so far."""
+        return int(self._database.rows(_VERSION)[0][0])
+
     def _present(self, connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
         version = int(connection.execute(_VERSION).scalar_one())
         kept = self._kept

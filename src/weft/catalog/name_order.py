@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, or_
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, literal, or_
 
+from weft.catalog.dialects import without_case
 from weft.catalog.naming import folded
 
 
@@ -34,11 +36,13 @@ def by_name(
 def in_any_case(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
     """Return the condition that a column contains a text in any case.
 
-    In SQLite, ``lower`` calls Python.  A search for ASCII letters does without it: LIKE ignores their case.
+    In SQLite, ``without_case`` calls Python.  A search for ASCII letters does not need it, because LIKE ignores their
+    case.
     """
     if text.isascii():
         return column.icontains(text, autoescape=True)
-    return func.lower(column).contains(text.lower(), autoescape=True)
+    escaped = re.sub(r"[%_/]", r"/\g<0>", text)
+    return without_case(column).like(without_case(literal(f"%{escaped}%")), escape="/")
 
 
 def is_one_of(column: ColumnElement[int], ids: Collection[int]) -> ColumnElement[bool]:

@@ -333,6 +333,11 @@ class QueryRecord(Brief):
     saved_id: int | None = None
 
     @property
+    def text_since(self) -> int:
+        """The instant since which the query has its text, in microseconds UTC."""
+        return self.installed_at if self.replaced_at is None else self.replaced_at
+
+    @property
     def is_barred(self) -> bool:
         """Whether the query is paused because its owner has lost a right.  ``weft pause`` records no reason."""
         return self.state == "paused" and self.reason is not None

@@ -239,7 +239,7 @@ def not_allowed(rights: Rights, right: Right, name: str | None = None, reason: s
     who = rights.principal.name or "this link"
     if not rights.principal.in_scope(right):
         if right is Right.SELF:
-            return NotAllowed("no token may see or change the account of its user", hint="Sign in on the page.")
+            return NotAllowed("a token gives no access to the account of its user", hint="Sign in on the page.")
         return NotAllowed(f"the token does not include the right to {right.value}", hint="Use another token.")
     if name is None:
         return NotAllowed(_NEEDS.get(right, f"{who} may not do this"), hint="Ask an administrator.")

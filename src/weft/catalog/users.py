@@ -414,8 +414,8 @@ def _refuse_last_admin(connection: Connection, user: UserRecord) -> None:
     if user.role == "admin" and connection.execute(select(users.user_id).where(*others).limit(1)).first() is None:
         raise Conflict(
             f"{user.name} is the only administrator",
-            hint="Make somebody else an administrator first. The owner of the folder may remove every user, on its "
-            "machine.",
+            hint="Make somebody else an administrator first. On the machine of the home, the owner of the folder may "
+            "remove any user.",
         )
 
 

@@ -1,6 +1,6 @@
 """Run long operations in threads: each job has an address, reports its progress, and can be cancelled.
 
-A page waits two seconds for its job.  After that, the browser goes to the page of the job.
+A page waits two seconds for its job.  The browser goes to the page of the job after that, or if the outcome is a page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 8
 _OF_ONE: Final = {False: 4, True: 32}
 """The maximum number of unfinished long jobs (False), and of unfinished brief jobs (True), of one person."""
 _KEPT: Final = 200
-"""The maximum number of ended jobs whose outcome is kept."""
+"""The maximum number of ended jobs of one person that are kept: so many of pages, and so many of the HTTP API."""
 _INSIST_SECONDS: Final = 0.3
 _GRACE_SECONDS: Final = 20.0
 
@@ -65,7 +65,10 @@ class Job:
     """A piece of work for the person ``by``.  ``back`` is the page from which it came.
 
     A ``brief`` job waits for the lease at most, and neither computes nor reads much.
+    ``user_id`` is the ID of this person, or None for the owner of the home.
     ``scopes`` are those of the token that started the job (None: all).
+    ``of_api`` is true for a job of the HTTP API.
+    ``rights`` is the number of changes of rights before the job started.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -76,6 +79,9 @@ class Job:
     began: int
     brief: bool = False
     scopes: Scopes = None
+    user_id: int | None = None
+    rights: int = 0
+    of_api: bool = False
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -99,12 +105,17 @@ class Job:
         return self._over.wait(seconds)
 
     @property
+    def person(self) -> tuple[str, int | None]:
+        """The name and the ID of the person."""
+        return self.by, self.user_id
+
+    @property
     def is_over(self) -> bool:
         """Whether the job has ended."""
         return self._over.is_set()
 
-    def is_seen(self, by: str | None, scopes: Scopes) -> bool:
-        """Return whether the person ``by`` may see the job with a token of these scopes.
+    def is_seen(self, by: str | None, scopes: Scopes, user_id: int | None) -> bool:
+        """Return whether the person ``by`` with this ID may see the job with a token of these scopes.
 
         A token shows only what it could have started itself, because the outcome can contain rows.  For administrators
         (``by`` is None) it shows the jobs of all, if it may read.
@@ -112,7 +123,20 @@ class Job:
         if by is None:
             return scopes is None or "read" in scopes
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
-        return self.by == by and covered
+        return self.person == (by, user_id) and covered
+
+    def is_stale(self, rights: int) -> bool:
+        """Return whether the job shows an outcome or an error, and rights have changed since its start."""
+        shows = self.error is not None or isinstance(self.outcome, Shown | Value)
+        return shows and self.rights != rights
+
+    def require_current(self, rights: int) -> None:
+        """Raise Conflict if the outcome may show what the person may no longer read.
+
+        ``rights`` is the present number of changes of rights.  If the job leads to another page, this page checks them.
+        """
+        if self.is_stale(rights):
+            raise Conflict("your rights have changed since", hint="Run it again.")
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
@@ -133,21 +157,35 @@ class Jobs:
         self._lock = threading.Lock()
         self._threads = {brief: ThreadPoolExecutor(_AT_ONCE, "weft-job") for brief in _OF_ONE}
 
-    def start(self, title: str, by: str, back: str, work: Work, *, brief: bool = False, scopes: Scopes = None) -> Job:
-        """Start a job.  Brief jobs do not wait for long ones.
+    def start(
+        self,
+        title: str,
+        by: str,
+        back: str,
+        work: Work,
+        *,
+        brief: bool = False,
+        scopes: Scopes = None,
+        user_id: int | None = None,
+        rights: int = 0,
+        of_api: bool = False,
+    ) -> Job:
+        """Start a job, see ``Job``.  Brief jobs do not wait for long ones.
 
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, rights, of_api)
         with self._lock:
-            own = (each for each in self._jobs.values() if each.by == by and each.brief == brief)
-            if sum(1 for each in own if not each.is_over) >= _OF_ONE[brief]:
+            own = [each for each in self._jobs.values() if each.person == job.person]
+            if sum(1 for each in own if not each.is_over and each.brief == brief) >= _OF_ONE[brief]:
                 raise Conflict(
                     f"{_OF_ONE[brief]} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
                 )
-            ended = [key for key, each in self._jobs.items() if each.is_over]
-            for key in ended[: max(len(ended) - _KEPT, 0)]:
-                del self._jobs[key]
+            ended = sorted(
+                (each for each in own if each.is_over and each.of_api == of_api), key=lambda each: each.ended or 0
+            )
+            for each in ended[: max(len(ended) - _KEPT, 0)]:
+                del self._jobs[each.job_id]
             self._jobs[job.job_id] = job
         self._threads[brief].submit(copy_context().run, self._run, job, work)
         return job
@@ -166,17 +204,20 @@ class Jobs:
         finally:
             job.end(state)
 
-    def find(self, job_id: str, by: str | None, scopes: Scopes = None) -> Job:
+    def find(self, job_id: str, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> Job:
         """Return a job that the person ``by`` may see: see ``Job.is_seen``.  Raise NotFound."""
         job = self._jobs.get(job_id)
-        if job is None or not job.is_seen(by, scopes):
-            raise NotFound("there is no such job", hint="The server forgets its jobs when it ends.")
+        if job is None or not job.is_seen(by, scopes, user_id):
+            raise NotFound(
+                "there is no such job",
+                hint=f"The server keeps the last {_KEPT} results of a person until it stops. Send the form again.",
+            )
         return job
 
-    def listed(self, by: str | None, scopes: Scopes = None) -> tuple[Job, ...]:
+    def listed(self, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> tuple[Job, ...]:
         """Return the jobs that the person ``by`` may see, the newest first: see ``Job.is_seen``."""
         with self._lock:
-            jobs = [job for job in self._jobs.values() if job.is_seen(by, scopes)]
+            jobs = [job for job in self._jobs.values() if job.is_seen(by, scopes, user_id)]
         return tuple(reversed(jobs))
 
     def cancel(self, job: Job) -> None:

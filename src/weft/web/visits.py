@@ -53,7 +53,7 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
 class Visit:
     """A request with the form that it sends, and the home as its principal sees it.
 
-    ``stands_for`` is the path of the page that the page of a job shows with its outcome.
+    ``stands_for``: on the page of a job with a result, the path of the page whose form started the job.
     """
 
     request: Request
@@ -118,6 +118,11 @@ class Visit:
     def owner_or_all(self) -> str | None:
         """The person whose jobs the visit may see, or None for the jobs of all."""
         return None if self.is_admin else self.person
+
+    @property
+    def user_id(self) -> int | None:
+        """The ID of the user who asks, or None as for ``user``."""
+        return None if self.principal is None else self.principal.user_id
 
     @property
     def scopes(self) -> Scopes:
@@ -203,7 +208,16 @@ class Visit:
         The browser goes to the page of the job if the job takes longer than two seconds, or if its outcome is a page.
         The button Back and a reload then show this page without sending the form again.
         """
-        job = self.site.jobs.start(title, self.person, back or self.path, work, brief=brief, scopes=self.scopes)
+        job = self.site.jobs.start(
+            title,
+            self.person,
+            back or self.path,
+            work,
+            brief=brief,
+            scopes=self.scopes,
+            user_id=self.user_id,
+            rights=self.weft.accounts.rights_version(),
+        )
         if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
             return self.go(f"/jobs/{job.job_id}")
         return self.outcome(job)

@@ -20,7 +20,7 @@ from weft.algebra.schema import BIGINT
 from weft.api.weft import Weft
 from weft.catalog.dialects import POOL
 from weft.cli.server import server
-from weft.errors import NotAllowed, Refused
+from weft.errors import NotAllowed, NotFound, Refused
 from weft.execution.why import Combination, Why, Witness
 from weft.web import checks
 from weft.web.app import application
@@ -130,6 +130,38 @@ def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient
         assert browser.get("/tables", headers=headers).status_code == 200
         assert browser.get(f"/jobs/{job.job_id}", headers=headers).status_code == status
         assert ('href="/users"' in browser.get("/queries", headers=headers).text) == (status == 200)
+
+
+def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peopled: Weft) -> None:
+    peopled.accounts.grant("ben", "read", "orders")
+    signed_in(browser, "ben")
+    fields = {"name": "", "sql": "SELECT o.id, o.customer FROM orders o", "do": "try"}
+    shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+    assert shown.url.path.startswith("/jobs/") and "customer 3" in shown.text
+    job = shown.url.path.removeprefix("/jobs/")
+    token = peopled.accounts.create_token("ben", scopes=["read", "install"]).secret
+    peopled.accounts.revoke("ben", "read", "orders")
+    again = browser.get(shown.url.path)
+    assert again.status_code == 409 and "Run it again." in again.text
+    assert "our rights have changed since" in again.text and "customer 3" not in again.text
+    api = browser.get(f"/api/v1/jobs/{job}", headers={"authorization": f"Bearer {token}"})
+    assert api.status_code in (404, 409) and "customer 3" not in api.text
+    peopled.accounts.remove_user("ben")
+    peopled.accounts.add_user("ben", "author", inherit=True)
+    peopled.accounts.set_password(peopled.accounts.password_link("ben").secret, PASSWORD)
+    browser.cookies.clear()
+    signed_in(browser, "ben")
+    assert browser.get(shown.url.path).status_code == 409
+
+
+def test_a_job_belongs_to_the_id_of_its_person(peopled: Weft) -> None:
+    """The owner of the folder may have the name of a user."""
+    jobs = Site(peopled).jobs
+    job = jobs.start("read", "ben", "/", lambda _: Go("/"))
+    assert jobs.find(job.job_id, "ben") is job
+    with pytest.raises(NotFound):
+        jobs.find(job.job_id, "ben", user_id=peopled.accounts.user("ben").user_id)
+    jobs.close()
 
 
 def test_only_administrators_are_offered_actions_of_administrators(browser: TestClient, peopled: Weft) -> None:
@@ -491,13 +523,19 @@ def test_a_home_without_users_is_for_this_machine(weft: Weft) -> None:
         assert "has no users" in client.get("/sign-in").text
 
 
-def test_the_first_user_on_the_page_is_an_administrator(browser: TestClient, filled: Weft) -> None:
-    """Otherwise nobody could add further users on the page."""
+def test_the_first_user_by_the_page_or_the_api_is_an_administrator(browser: TestClient, filled: Weft) -> None:
+    """Otherwise nobody could add further users there."""
     form = {"csrf": field(browser.get("/users").text), "do": "add", "name": "ada", "role": "reader"}
     refused = browser.post("/users", data=form)
     assert refused.status_code == 400
     assert "the first user must be an administrator" in refused.text
+    key = {"authorization": f"Bearer {browser.app.state.site.key}"}  # type: ignore[attr-defined]
+    refused = browser.post("/api/v1/users", json={"name": "ada"}, headers=key)
+    assert refused.status_code == 422
+    assert "the first user must be an administrator" in refused.text
     assert not filled.accounts.in_use()
+    filled.accounts.add_user("rea")  # the owner of the folder may
+    assert browser.app.state.site.weft.accounts.in_use()  # type: ignore[attr-defined]
 
 
 def test_a_user_has_marks_of_her_own(browser: TestClient, second: TestClient, peopled: Weft) -> None:

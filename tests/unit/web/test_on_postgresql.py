@@ -20,6 +20,8 @@ from weft.web.app import application
 from weft.web.site import Site
 
 MANY = 2_000
+BEYOND_ASCII = {"overview": "Übersicht", "street": "ΟΔΟΣ", "city": "İstanbul", "road": "Straße"}
+"""Words in the text of a query and in the description of a saved query, by the name of both."""
 PAGES = (
     *(
         "/",
@@ -86,6 +88,10 @@ def fill(weft: Weft) -> None:
         for n, (name, text) in enumerate(zip(names, texts, strict=True))
     )
     weft.install("Ärmel", "SELECT o.id, o.customer FROM orders o WHERE o.customer > 'customer'", user="anna")
+    for name, word in BEYOND_ASCII.items():
+        weft.install(name, f"SELECT o.id FROM orders o WHERE o.customer = '{word}'", user="ada")
+        text = "SELECT o.id FROM orders o WHERE o.id > {{least}}"
+        weft.save_query(name, text, ["least:int"], description=f"100% {word}")
     for name in names[::20]:
         weft.accounts.grant("sales", "read", f"results.{name}")
     weft.save_query(
@@ -140,6 +146,22 @@ def test_a_page_is_the_same(homes: tuple[Visitors, Visitors], path: str) -> None
         there = _shown(postgresql, path)
         assert there[0] in (200, 403, 404)
         assert there == _shown(sqlite, path)
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        *(("Übersicht", "overview"), ("ÜBERSICHT", "overview"), ("übersicht", "overview"), ("ΟΔΟΣ", "street")),
+        *(("İstanbul", "city"), ("Straße", "road"), ("% ü", "overview"), ("Ü%", None), ("Ü_E", None)),
+    ],
+)
+def test_words_beyond_ascii_are_found(homes: tuple[Visitors, Visitors], word: str, name: str | None) -> None:
+    for home in homes:
+        shown = home.ada.get("/saved", params={"q": word}).text
+        assert [each for each in BEYOND_ASCII if f">{each}</a>" in shown] == ([] if name is None else [name])
+        if "%" not in word:
+            found = home.ada.get("/queries.json", params={"text": word}).json()["items"]
+            assert [each["name"] for each in found] == ([] if name is None else [name])
 
 
 @pytest.mark.parametrize("path", ["/queries", "/users", "/", "/?show=unread", "/queries?q=_1"])

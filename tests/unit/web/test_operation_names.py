@@ -41,7 +41,8 @@ FAILING: tuple[tuple[str, str, dict[str, Any], str], ...] = (
     ("POST", "/quarantine/retry", {"ids": [99]}, "`GET /api/v1/quarantine`"),
     ("POST", "/sources", {"name": "x", "kind": "csv", "at": "/nowhere.csv", "key": []}, "`key`"),
     ("POST", "/sources", {"name": "x", "kind": "maildir", "at": "/nowhere", "key": ["a"]}, "Omit `key`"),
-    ("POST", "/users", {"name": "ben"}, "`inherit`"),
+    ("POST", "/users", {"name": "ben", "role": "admin"}, "`inherit`"),
+    ("POST", "/users", {"name": "zoe"}, "Choose the role admin"),
     ("POST", "/tick", {"now": "2000-01-01"}, ""),
 )
 """Requests that are refused, and a part of the refusal."""

@@ -12,7 +12,8 @@ from weft.api.arguments import own_user
 from weft.api.weft import Weft
 from weft.errors import CatalogError, Conflict, NotFound
 from weft.interruption import report_progress, stop_here
-from weft.web.jobs import Go, Job, Jobs, Outcome
+from weft.web import jobs as jobs_module
+from weft.web.jobs import Go, Job, Jobs, Outcome, Value
 
 
 def press(browser: TestClient, path: str, **fields: str) -> str:
@@ -42,7 +43,29 @@ def test_channels_are_added_muted_and_ended(browser: TestClient, filled: Weft) -
 def test_a_refusal_has_a_hint(browser: TestClient, filled: Weft) -> None:
     assert "is not a channel" in press(browser, "/queries/1", do="subscribe", channel="carrier-pigeon:home")
     assert "has no such button" in press(browser, "/queries/1", do="explode")
-    assert "maintained as a synopsis" in press(browser, "/queries/1/change", do="replace", sql="SELECT 1 AS a")
+    since = field(browser.get("/queries/1/change").text, "text_since")
+    change = {"do": "replace", "text_since": since, "sql": "SELECT 1 AS a"}
+    assert "maintained as a synopsis" in press(browser, "/queries/1/change", **change)
+
+
+def test_a_text_that_somebody_else_has_installed_is_not_overwritten(browser: TestClient, filled: Weft) -> None:
+    filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 1", user="ben")
+    shown = browser.get("/queries/3/change").text
+    change = {
+        "do": "replace",
+        "text_since": field(shown, "text_since"),
+        "sql": "SELECT o.id FROM orders o WHERE o.id > 2",
+    }
+    filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 3", replace=True)
+    assert "was replaced in the meantime" in sent(browser, "/queries/3/change", shown, **change)
+    assert filled.query(3).sql.endswith("3")
+    assert "is not a number" in sent(browser, "/queries/3/change", shown, do="replace", sql=change["sql"])
+    assert "has its new text" in press(
+        browser,
+        "/queries/3/change",
+        **{**change, "text_since": field(browser.get("/queries/3/change").text, "text_since")},
+    )
+    assert filled.query(3).sql.endswith("2")
 
 
 def test_a_hint_names_the_controls_of_the_page(browser: TestClient, filled: Weft) -> None:
@@ -160,6 +183,38 @@ def test_a_job_belongs_to_its_person(jobs: Jobs) -> None:
     with pytest.raises(NotFound):
         jobs.find(job.job_id, "ben")
     assert jobs.listed("ben") == ()
+
+
+def test_the_jobs_of_a_person_are_forgotten_in_the_order_of_their_end(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "_KEPT", 2)
+    over = threading.Event()
+
+    def long(job: Job) -> Outcome:
+        over.wait(20)
+        return Go("/")
+
+    first = jobs.start("long", "anna", "/", long)
+    kept = [jobs.start("read", "ben", "/", lambda _: Go("/")), jobs.start("call", "anna", "/", _value, of_api=True)]
+    brief = []
+    for number in range(4):
+        brief.append(jobs.start(f"{number}", "anna", "/", lambda _: Go("/"), brief=True))
+        assert brief[-1].wait(10)
+    over.set()
+    assert first.wait(10)
+    jobs.start("last", "anna", "/", lambda _: Go("/"))
+    for job in (first, brief[3], *kept):
+        assert jobs.find(job.job_id, job.by) is job
+    for job in brief[:3]:
+        with pytest.raises(NotFound) as refused:
+            jobs.find(job.job_id, "anna")
+        assert "Send the form again" in (refused.value.hint or "")
+    jobs.close()
+
+
+def _value(_: Job) -> Outcome:
+    return Value(1)
 
 
 def test_the_defect_of_a_job_is_logged(jobs: Jobs, weft: Weft) -> None:

@@ -88,6 +88,9 @@ def test_other_choices_keep_the_file(browser: TestClient, weft: Weft) -> None:
         ("rows.parquet", b"id,who\n1,zoe\n", "cannot be read: rows.parquet"),
         ("rows.json", b'[{"id": 1}, {"id": 2}]', "the file is a JSON array"),
         ("rows.json", b'\xef\xbb\xbf[\n  {"id": 1},\n  {"id": 2}\n]\n', "the file is a JSON array"),
+        ("rows.csv", b'[{"id": 1}, {"id": 2}]', "the file is a JSON array"),
+        ("rows.txt", b'[\n  {"id": "a"}\n]\n', "the file is a JSON array"),
+        ("rows", '[\n  {"id": 1},\n  {"id": 2}\n]\n'.encode("utf-16"), "the file is a JSON array"),
         ("rows.jsonl", b"id,who\n1,zoe\n", "the file has no columns"),
         ("rows.csv", b"", "the file has no header line"),
     ],
@@ -101,6 +104,11 @@ def test_a_file_that_cannot_be_read_stays_in_the_form(
     assert words in response.text
     assert f"{name} is here" in response.text
     assert weft.tables() == ()
+
+
+def test_a_first_field_may_begin_as_an_array_does(browser: TestClient, weft: Weft) -> None:
+    for content in (b'[{"a": 1}],b\n1,2\n', b"[{id,who\n1,zoe\n"):
+        assert "JSON array" not in _send(browser, "rows.csv", content, table="people", names="fit")
 
 
 def test_each_name_of_a_table_has_a_page(browser: TestClient, weft: Weft) -> None:

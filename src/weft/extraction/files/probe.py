@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ _SUFFIXES: Final[dict[str, Format]] = {
 _SAMPLE: Final = 10_000
 _ARRAY: Final = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
 """The beginning of a JSON array of objects."""
+_NEXT: Final = re.compile(r"\s*(,\s*(\{|\Z)|]\s*\Z|\Z)")
+"""What follows the first object in a JSON array of objects, up to the end of a buffer."""
 _OBJECT_BUFFER: Final = 1 << 20
 """The bytes that one request to an object store reads at least."""
 
@@ -229,6 +232,9 @@ def inspect_file(
         return FileInspection(file, layout, UTF_8, types, _renamed(own, names), shapes)
     encoding = _encoding(file, options)
     text = partial(_text, file, encoding)
+    if seen is None:
+        with text() as stream:
+            _refuse_array(file, stream, kind)
     with connect() as connection:
         if kind == "json":
             return _json(file, encoding, options, connection, seen)
@@ -252,7 +258,6 @@ def _json(
 ) -> FileInspection:
     if seen is None:
         with _text(file, encoding) as stream:
-            _refuse_array(file, stream)
             seen = evidence_in_json(file, stream, options, connection)
     evidence = dict(seen)
     own = tuple(evidence)
@@ -263,13 +268,25 @@ def _json(
     return FileInspection(file, layout, encoding, dict(zip(names, evidence.values(), strict=True)), renamed)
 
 
-def _refuse_array(file: InputFile, stream: io.BufferedReader) -> None:
-    if _ARRAY.match(stream.peek(_OBJECT_BUFFER)):
+def _refuse_array(file: InputFile, stream: io.BufferedReader, kind: Format) -> None:
+    """Refuse a JSON array of objects.  The first field of a CSV file may begin as such an array does."""
+    begin = stream.peek(_OBJECT_BUFFER)
+    if _ARRAY.match(begin) and (kind == "json" or _begins_with_objects(begin)):
         raise Refused(
             "the file is a JSON array",
             where=file.name,
-            hint="Write one object a line: `jq -c '.[]' FILE` prints the objects of an array so.",
+            hint="Write one object a line, as `jq -c '.[]' FILE` prints them.",
         )
+
+
+def _begins_with_objects(begin: bytes) -> bool:
+    """Return whether a text is an array with one object, or begins with the first of several objects in an array."""
+    text = begin.decode(errors="replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, text.index("{"))
+    except (ValueError, RecursionError):
+        return False
+    return _NEXT.match(text, end) is not None
 
 
 def evidence_in_json(

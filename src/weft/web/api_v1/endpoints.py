@@ -90,7 +90,7 @@ def caller_of(site: Site, request: Request, door: str = "api") -> Caller:
         raise Unfit(401, what, {"WWW-Authenticate": "Bearer"}, hint=hint)
     weft = site.weft.acting_as(principal)
     sees_all = principal.in_scope(Right.ADMIN) and weft.accounts.me().role == "admin"
-    return Caller(weft, principal.name, site.jobs, sees_all, principal.scopes)
+    return Caller(weft, principal.name, site.jobs, sees_all, principal.scopes, principal.user_id)
 
 
 def require_own_origin(request: Request) -> None:
@@ -208,8 +208,18 @@ async def _answer(site: Site, caller: Caller, operation: Operation, parameters: 
     work = partial(operation.run, caller, **parameters)
     if not operation.is_slow:
         return JSONResponse(await run_in_threadpool(_in_one_state, site, work), operation.status)
-    title, brief = operation.summary, operation.brief
-    job = caller.jobs.start(title, caller.name, "/jobs", lambda _: Value(work()), brief=brief, scopes=caller.scopes)
+    rights = await run_in_threadpool(caller.weft.accounts.rights_version)
+    job = caller.jobs.start(
+        operation.summary,
+        caller.name,
+        "/jobs",
+        lambda _: Value(work()),
+        brief=operation.brief,
+        scopes=caller.scopes,
+        user_id=caller.user_id,
+        rights=rights,
+        of_api=True,
+    )
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):
         return JSONResponse(job_json(job), HTTPStatus.ACCEPTED, {"Location": f"/api/v1/jobs/{job.job_id}"})
     if job.error is not None:

@@ -47,6 +47,7 @@ class Caller:
     """Who calls an operation: the home as this person sees it, her name, and the server's jobs.
 
     ``sees_all`` is true for somebody who may see the jobs of others.  ``scopes`` are those of her token (None: all).
+    ``user_id`` is her ID, or None for the owner of the home.
     """
 
     weft: Weft
@@ -54,6 +55,7 @@ class Caller:
     jobs: Jobs
     sees_all: bool = False
     scopes: Scopes = None
+    user_id: int | None = None
 
     @property
     def owner(self) -> str | None:

@@ -148,13 +148,8 @@ def change_users(visit: Visit) -> Response:
     """Run the action of a button of the page."""
     do, name = visit.given("do"), visit.given("name")
     if do == "add":
-        if not visit.weft.accounts.in_use() and _role(visit) != "admin":
-            raise Refused(
-                "the first user must be an administrator: from then on, the page asks everybody to sign in",
-                hint="Add an administrator first.",
-            )
         # The page of the first user's link is the last one that the owner sees without signing in.
-        visit.weft.accounts.add_user(name, _role(visit), inherit=visit.given("inherit") == "on")
+        visit.weft.accounts.add_user(name, _role(visit), inherit=visit.given("inherit") == "on", admin_first=True)
     if do in ("add", "link"):
         issued = visit.weft.accounts.password_link(name)
         return _users(visit, (name, f"{visit.base}/password/{issued.secret}"))

@@ -17,6 +17,8 @@ def show(visit: Visit) -> Response:
     if not job.is_over:
         return visit.show("job.html", job=job)
     if not visit.for_part:
+        if not visit.is_admin:
+            job.require_current(visit.weft.accounts.rights_version())
         return visit.outcome(job)
     response = visit.show("job.html", job=job)
     response.headers["hx-redirect"] = job.outcome.path if isinstance(job.outcome, Go) else visit.path
@@ -32,7 +34,7 @@ def cancel(visit: Visit) -> Response:
 
 
 def _job(visit: Visit) -> Job:
-    return visit.site.jobs.find(visit.part("job_id"), visit.owner_or_all, visit.scopes)
+    return visit.site.jobs.find(visit.part("job_id"), visit.owner_or_all, visit.scopes, visit.user_id)
 
 
 ROUTES: Final = (

@@ -124,10 +124,11 @@ def change(visit: Visit) -> Response:
 def changed(visit: Visit) -> Response:
     """Count the answers that another text would deliver, or replace the text."""
     query = _query(visit)
-    given = {"sql": visit.given("sql"), "every": visit.given("every") or None}
+    given: dict[str, Any] = {"sql": visit.given("sql"), "every": visit.given("every") or None}
     if not given["sql"]:
         raise Refused("the new text is missing", hint="Write a SELECT.")
     if visit.given("do") == "replace":
+        given["text_since"] = visit.whole("text_since")
         return visit.work(f"replace the text of {query.name}", lambda job: _replaced(visit, query, given))
     title = f"see what a new text of {query.name} changes"
     return visit.work(title, lambda job: _previewed(visit, query, given), back=visit.path)

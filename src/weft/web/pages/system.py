@@ -22,7 +22,7 @@ def show(visit: Visit) -> Response:
         ticks=weft.latest_ticks(_TICKS),
         leases=weft.leases(),
         now=weft.clock(),
-        jobs=visit.site.jobs.listed(visit.owner_or_all, visit.scopes)[:20],
+        jobs=visit.site.jobs.listed(visit.owner_or_all, visit.scopes, visit.user_id)[:20],
     )
 
 

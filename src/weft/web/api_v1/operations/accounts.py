@@ -49,7 +49,8 @@ def add_user(
     inherit: Annotated[bool, Field(description="Whether she owns the queries that have her name.")] = False,
 ) -> Fields:
     """Add a user with a role, and with limits of queries, rows a tick, and seconds of a try."""
-    return user_json(weft.accounts.add_user(name, role, UserLimits(queries, rows, seconds), inherit=inherit))
+    limits = UserLimits(queries, rows, seconds)
+    return user_json(weft.accounts.add_user(name, role, limits, inherit=inherit, admin_first=True))
 
 
 def change_user(weft: Weft, user: Name, role: RoleName) -> Fields:

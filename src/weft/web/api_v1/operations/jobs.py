@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from weft.api.json.values import iso
-from weft.errors import NotFound
+from weft.errors import Conflict, NotFound
 from weft.web.api_v1.operation import Caller, Fields, Operation
 from weft.web.jobs import Job, Value
 from weft.web.operation_names import named_operations
@@ -36,26 +36,38 @@ def list_jobs(caller: Caller) -> Fields:
     An administrator sees the jobs of all users. Another token shows only jobs of tokens that have no other scopes than
     its own.
     """
-    return {
-        "items": [{**job_json(each), "result": None} for each in caller.jobs.listed(caller.owner, caller.scopes)],
-        "next": None,
-    }
+    rights = caller.weft.accounts.rights_version()
+    jobs = caller.jobs.listed(caller.owner, caller.scopes, caller.user_id)
+    hidden = [{"result": None, **({"problem": None} if each.is_stale(rights) else {})} for each in jobs]
+    items = [{**job_json(each), **hides} for each, hides in zip(jobs, hidden, strict=True)]
+    return {"items": items, "next": None}
+
+
+def _found(caller: Caller, job: str) -> Job:
+    """Return a job that the caller may see, with an outcome that she may see.  Raise NotFound or Conflict."""
+    found = caller.jobs.find(job, caller.owner, caller.scopes, caller.user_id)
+    if not caller.sees_all:
+        found.require_current(caller.weft.accounts.rights_version())
+    return found
 
 
 def show_job(caller: Caller, job: JobId) -> Fields:
-    """Show a job, with its result when it is done."""
-    return job_json(caller.jobs.find(job, caller.owner, caller.scopes))
+    """Show a job, with its result when it is done.
+
+    If rights have changed since its start, it is refused: run the operation again.
+    """
+    return job_json(_found(caller, job))
 
 
 def cancel_job(caller: Caller, job: JobId) -> Fields:
     """Ask a job to stop."""
-    found = caller.jobs.find(job, caller.owner, caller.scopes)
+    found = _found(caller, job)
     caller.jobs.cancel(found)
     return job_json(found)
 
 
 OPERATIONS: Final = (
     Operation("GET", "/jobs", list_jobs, "jobs", "any", errors=()),
-    Operation("GET", "/jobs/{job}", show_job, "jobs", "any", errors=(NotFound,)),
-    Operation("DELETE", "/jobs/{job}", cancel_job, "jobs", "any", errors=(NotFound,), slow=False),
+    Operation("GET", "/jobs/{job}", show_job, "jobs", "any", errors=(NotFound, Conflict)),
+    Operation("DELETE", "/jobs/{job}", cancel_job, "jobs", "any", errors=(NotFound, Conflict), slow=False),
 )

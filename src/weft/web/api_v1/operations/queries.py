@@ -49,7 +49,7 @@ After = Annotated[int, Field(ge=0, le=2**62, description="Only items after this 
 
 
 def id_in(name: str) -> int | None:
-    """Return the id in ``id:`` and an id, or None for a name, which has no colon."""
+    """Return the id in a text such as ``id:7``.  Return None for a name: names have no colon."""
     kind, _, number = name.partition(":")
     return int(number) if kind == "id" and number.isascii() and number.isdigit() and len(number) < 19 else None
 

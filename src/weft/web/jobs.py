@@ -136,7 +136,7 @@ class Job:
         ``rights`` is the present number of changes of rights.  If the job leads to another page, this page checks them.
         """
         if self.is_stale(rights):
-            raise Conflict("your rights have changed since", hint="Run it again.")
+            raise Conflict("rights in this home have changed since the job began", hint="Run it again.")
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""

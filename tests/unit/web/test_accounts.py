@@ -143,7 +143,7 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     peopled.accounts.revoke("ben", "read", "orders")
     again = browser.get(shown.url.path)
     assert again.status_code == 409 and "Run it again." in again.text
-    assert "our rights have changed since" in again.text and "customer 3" not in again.text
+    assert "ights in this home have changed since" in again.text and "customer 3" not in again.text
     api = browser.get(f"/api/v1/jobs/{job}", headers={"authorization": f"Bearer {token}"})
     assert api.status_code in (404, 409) and "customer 3" not in api.text
     peopled.accounts.remove_user("ben")

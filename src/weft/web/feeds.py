@@ -27,6 +27,7 @@ from weft.web.site import Site
 _IN_FEED: Final = 50
 _IN_CALENDAR: Final = 1_000
 _PAGES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
+    ("/inbox", queries.list_news),
     ("/queries", queries.list_queries),
     ("/queries/{query:key}", queries.show_query),
     ("/queries/{query:key}/answers", queries.list_answers),

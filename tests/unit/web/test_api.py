@@ -173,6 +173,11 @@ def test_everything_of_a_home_can_be_read(reader: TestClient, full: Weft) -> Non
     assert "dear" in json.dumps(got(reader, "/explanations/dear"))
     assert got(reader, "/queries/dear/forecast")["name"] == "dear"
     assert [each["query"] for each in got(reader, "/search?text=customer&limit=2")["items"]] == ["all-orders"] * 2
+    page = got(reader, "/inbox?limit=1")
+    [newest], [older] = page["items"], got(reader, f"/inbox?limit=1&after={page['next']}")["items"]
+    assert {newest["query"], older["query"]} == {"all-orders", "dear"}
+    assert newest["last_first_at"] >= older["last_first_at"] and newest["unread"] is None
+    assert newest["answers"][0]["_ordinal"] == newest["rows"]
     assert [each["name"] for each in got(reader, "/synopses")["items"]] == ["all-orders", "dear"]
     assert got(reader, "/ticks")[0]["state"] == "committed"
     assert got(reader, "/synopses/dear") is not None

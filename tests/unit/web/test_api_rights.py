@@ -73,6 +73,8 @@ def test_lists_have_only_visible_objects(send: Sent) -> None:
         return [each["name"] for each in send(who, "GET", f"/api/v1/{area}").json()["items"]]
 
     assert names("root", "queries") == ["all-orders", "dear"]
+    [news] = send("bo", "GET", "/api/v1/inbox").json()["items"]
+    assert news["query"] == "dear" and news["unread"] == news["rows"] > 0
     assert names("anna", "queries") == []
     assert names("bo", "queries") == ["dear"]
     assert names("root", "tables") == ["empty", "orders"]

@@ -91,6 +91,7 @@ def test_lists_and_objects_as_json(reader: TestClient, full: Weft) -> None:
     query = full.show("all-orders").query
     saved = full.save_query("above", "SELECT o.id FROM orders o WHERE o.total > {{least}}", ["least:decimal"])
     for path, expected in (
+        ("/inbox.json?limit=1", "/inbox?limit=1"),
         ("/queries.json?limit=1", "/queries?limit=1"),
         (f"/queries/{query.query_id}.json", "/queries/all-orders"),
         (f"/queries/{query.query_id}/answers.json", "/queries/all-orders/answers"),

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from weft.api.json.values import Fields, columns_json, iso
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.api.searching import FoundAnswer
+    from weft.catalog.records import QueryRecord
     from weft.execution.ad_hoc import Answer
     from weft.execution.backtest import Backtest
     from weft.execution.why import Why, Witness
@@ -20,6 +23,18 @@ def answer_json(row: ResultRow, columns: Columns) -> Fields:
     from weft.delivery.rendering import field_names, json_values
 
     return dict(zip(field_names([name for name, _ in columns]), json_values(row, columns), strict=True))
+
+
+def news_json(query: QueryRecord, rows: Sequence[ResultRow], unread: int | None) -> Fields:
+    """Return a query with its last ``rows``, the newest first, and with the number of unread answers."""
+    return {
+        "query": query.name,
+        "query_id": query.query_id,
+        "rows": query.rows,
+        "unread": unread if unread is None else min(unread, query.rows),
+        "last_first_at": iso(query.last_first_at),
+        "answers": [answer_json(row, query.columns) for row in reversed(rows)],
+    }
 
 
 def found_json(found: FoundAnswer) -> Fields:

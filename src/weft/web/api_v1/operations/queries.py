@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from weft.api.json.answers import answer_json, found_json, why_json
+from weft.api.json.answers import answer_json, found_json, news_json, why_json
 from weft.api.json.deliveries import deliveries_json, message_json, redelivery_json, subscription_json
 from weft.api.json.explanations import forecast_json
 from weft.api.json.queries import query_json, replacement_json, shown_json
@@ -218,6 +218,26 @@ def search_answers(
     return {"items": [found_json(each) for each in found.answers], "next": found.more, "complete": found.complete}
 
 
+def list_news(
+    weft: Weft,
+    after: Annotated[Id | None, Field(description="Only later queries, from `next` of the page before.")] = None,
+    limit: Limit = 10,
+) -> Fields:
+    """List the queries as in the inbox, those with the newest answers first, each with its last three answers.
+
+    `unread` is the number of answers that the user has not read, or null without an account.
+    """
+    found = weft.news_page(before=None if after is None else weft.query(after), limit=limit + 1)
+    ids = [query.query_id for query in found[:limit]]
+    latest = weft.latest_answers(ids)
+    unread = None if weft.opened.principal.user_id is None else weft.accounts.unread(ids)
+    items = [
+        news_json(query, latest.get(query.query_id, ()), unread if unread is None else unread.get(query.query_id, 0))
+        for query in found
+    ]
+    return listed(items, limit, lambda last: found[last].query_id)
+
+
 def list_synopses(weft: Weft, after: AfterName | None = None, limit: Limit = 100) -> Fields:
     """List the queries that are maintained as synopses."""
     found = weft.query_page(QueryFilter(synopsis=True), after=after, limit=limit + 1)
@@ -304,6 +324,7 @@ OPERATIONS: Final = (
     Operation("GET", f"{_ONE}/answers/{{ordinal}}", show_answer, "answers"),
     Operation("GET", f"{_ONE}/answers/{{ordinal}}/why", why_answer, "answers", slow=True),
     Operation("GET", "/search", search_answers, "answers"),
+    Operation("GET", "/inbox", list_news, "answers"),
     Operation("GET", "/synopses", list_synopses, "synopses"),
     Operation("GET", "/synopses/{query}", show_synopsis, "synopses"),
     Operation("GET", "/messages", list_messages, "deliveries", "own"),

@@ -61,8 +61,13 @@ class Sharing(AccountMethods):
         return self.opened.catalog.users.prefer(self._own_id(), schedule, chosen)
 
     @requires(Right.READ)
-    def unread(self, query_ids: Collection[int]) -> dict[int, int]:
-        """Map the IDs of those queries that the user may read to the numbers of her unread answers."""
+    def unread(self, query_ids: Collection[int]) -> dict[int, int] | None:
+        """Map the IDs of those queries that the user may read to the numbers of her unread answers.
+
+        Return None for a principal without an account.
+        """
+        if self.opened.principal.user_id is None:
+            return None
         readable = [each.query_id for each in self._readable(query_ids)]
         return self.opened.catalog.marks.unread(self._own_id(), readable)
 

@@ -34,9 +34,8 @@ class Marks:
     def unread(self, queries: Collection[QueryRecord]) -> Mapping[int, int]:
         """Return the numbers of unread answers by the IDs of the queries."""
         ids = [query.query_id for query in queries]
-        if self.visit.user is not None:
-            return self.visit.weft.accounts.unread(ids)
-        return self.visit.weft.news_since(self._seen, ids)
+        found = self.visit.weft.accounts.unread(ids)
+        return self.visit.weft.news_since(self._seen, ids) if found is None else found
 
     def unread_of(self, rows: Mapping[int, Collection[ResultRow]]) -> Mapping[int, frozenset[int]]:
         """Return the ordinals of those answers that are unread.  Both maps have the IDs of the queries as keys."""

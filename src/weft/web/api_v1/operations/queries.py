@@ -230,7 +230,7 @@ def list_news(
     found = weft.news_page(before=None if after is None else weft.query(after), limit=limit + 1)
     ids = [query.query_id for query in found[:limit]]
     latest = weft.latest_answers(ids)
-    unread = None if weft.opened.principal.user_id is None else weft.accounts.unread(ids)
+    unread = weft.accounts.unread(ids)
     items = [
         news_json(query, latest.get(query.query_id, ()), unread if unread is None else unread.get(query.query_id, 0))
         for query in found

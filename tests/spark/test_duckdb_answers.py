@@ -64,7 +64,7 @@ RANKED = {
 }
 BY_SPARK = {
     "zeros": "SELECT k FROM m WHERE f = 0",
-    "pattern": "SELECT k FROM m WHERE k RLIKE '^a'",
+    "pattern": "SELECT k FROM m WHERE k RLIKE '^a.'",
     "point": "SELECT CAST(CAST(p AS DECIMAL(2,2)) AS STRING) AS text FROM m",
     "wide": "SELECT n, k FROM m WHERE p = CAST(p AS DECIMAL(38,2))",
     "far": "SELECT CAST(at + INTERVAL 9000 YEARS AS STRING) AS text FROM m",

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from starlette.testclient import TestClient
 
-from shown_pages import MARKUP, assert_safe, sent
+from shown_pages import MARKUP, assert_safe, field, sent
 from weft.api.weft import Weft
 from weft.web.app import application
 from weft.web.site import Site
@@ -33,7 +33,8 @@ def test_causes_and_another_text(spark: SparkSession, tmp_path: Path) -> None:
         assert weft.show("late").replaced == ()
         refused = sent(page, "/queries/1/change", change, do="preview", sql="SELECT o.nothing FROM orders o")
         assert "o.nothing" in refused
-        replaced = sent(page, "/queries/1/change", preview, do="replace", sql=later)
+        since = field(preview, "text_since")
+        replaced = sent(page, "/queries/1/change", preview, do="replace", sql=later, text_since=since)
         assert "The query has its new text" in replaced
         assert len(weft.show("late").replaced) == 1
         plan = page.get("/queries/1/plan").text

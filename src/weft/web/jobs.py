@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -26,6 +26,8 @@ _OF_ONE: Final = {False: 4, True: 32}
 """The maximum number of unfinished long jobs (False), and of unfinished brief jobs (True), of one person."""
 _KEPT: Final = 200
 """The maximum number of ended jobs of one person that are kept: so many of pages, and so many of the HTTP API."""
+_KEPT_IN_ALL: Final = 2_000
+"""The maximum number of ended jobs of all persons that are kept."""
 _INSIST_SECONDS: Final = 0.3
 _GRACE_SECONDS: Final = 20.0
 
@@ -181,11 +183,8 @@ class Jobs:
                 raise Conflict(
                     f"{_OF_ONE[brief]} of your jobs still run", hint="Wait until one of them has ended, or cancel it."
                 )
-            ended = sorted(
-                (each for each in own if each.is_over and each.of_api == of_api), key=lambda each: each.ended or 0
-            )
-            for each in ended[: max(len(ended) - _KEPT, 0)]:
-                del self._jobs[each.job_id]
+            self._forget([each for each in own if each.of_api == of_api], _KEPT)
+            self._forget(list(self._jobs.values()), _KEPT_IN_ALL)
             self._jobs[job.job_id] = job
         self._threads[brief].submit(copy_context().run, self._run, job, work)
         return job
@@ -204,13 +203,20 @@ class Jobs:
         finally:
             job.end(state)
 
+    def _forget(self, jobs: Sequence[Job], kept: int) -> None:
+        """Forget the jobs that ended first, so that ``kept`` of those that have ended are left."""
+        ended = sorted((each for each in jobs if each.is_over), key=lambda each: each.ended or 0)
+        for each in ended[: max(len(ended) - kept, 0)]:
+            del self._jobs[each.job_id]
+
     def find(self, job_id: str, by: str | None, scopes: Scopes = None, user_id: int | None = None) -> Job:
         """Return a job that the person ``by`` may see: see ``Job.is_seen``.  Raise NotFound."""
         job = self._jobs.get(job_id)
         if job is None or not job.is_seen(by, scopes, user_id):
             raise NotFound(
                 "there is no such job",
-                hint=f"The server keeps the last {_KEPT} results of a person until it stops. Send the form again.",
+                hint=f"The server keeps the last {_KEPT} results of a person, and {_KEPT_IN_ALL:,} of all, until it stops. "
+                "Send the form again.",
             )
         return job
 

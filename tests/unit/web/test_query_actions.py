@@ -203,13 +203,16 @@ def test_the_jobs_of_a_person_are_forgotten_in_the_order_of_their_end(
         assert brief[-1].wait(10)
     over.set()
     assert first.wait(10)
-    jobs.start("last", "anna", "/", lambda _: Go("/"))
+    assert jobs.start("last", "anna", "/", lambda _: Go("/")).wait(10)
     for job in (first, brief[3], *kept):
         assert jobs.find(job.job_id, job.by) is job
     for job in brief[:3]:
         with pytest.raises(NotFound) as refused:
             jobs.find(job.job_id, "anna")
         assert "Send the form again" in (refused.value.hint or "")
+    monkeypatch.setattr(jobs_module, "_KEPT_IN_ALL", 1)
+    assert jobs.start("another", "cleo", "/", lambda _: Go("/")).wait(10)
+    assert len([job for job in jobs.listed(None) if job.person[0] != "cleo"]) == 1
     jobs.close()
 
 

@@ -215,8 +215,8 @@ class Jobs:
         if job is None or not job.is_seen(by, scopes, user_id):
             raise NotFound(
                 "there is no such job",
-                hint=f"The server keeps the last {_KEPT} results of a person, and {_KEPT_IN_ALL:,} of all, until it stops. "
-                "Send the form again.",
+                hint=f"The server keeps the last {_KEPT} results of a person, and {_KEPT_IN_ALL:,} of all, until it "
+                "stops. Send the form again.",
             )
         return job
 

@@ -77,7 +77,7 @@ class NewQuery:
 
     If a field is None, or ``to`` is empty, Weft uses the value in the home's settings.  With ``every`` 0, the query
     runs at each tick.  ``dialect`` is None for Spark's.  ``saved_id`` is the ID of the saved query that was filled in.
-    ``text_since`` is the instant since which the text that it replaces is there (None: any text).
+    With ``text_since``, it replaces only a text of this instant (``QueryRecord.text_since``).
     """
 
     name: str

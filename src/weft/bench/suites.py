@@ -9,7 +9,7 @@ query over the same batches, if it accepts the query. All run in one Spark proce
 processor seconds of this process and of Spark's JVM.
 
 Each measurement is printed, and written to the file, as soon as it ends. A computation that takes longer than the time
-limit is stopped, and the bench continues with the next query.
+limit is stopped, and the benchmark continues with the next query.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class QueryTimes:
 
     @property
     def ticks(self) -> bool:
-        """Return whether Weft accepts the query and no tick of it has failed."""
+        """Whether Weft accepts the query and no tick of it has failed."""
         return not self.refused and "first" not in self.ended and "tick" not in self.ended
 
 
@@ -141,7 +141,7 @@ class Record:
     def end(self, query: str, what: str, reason: str) -> None:
         """Record a measurement without a result."""
         self.times[query].ended[what] = reason
-        self._show(f"  {query}, {_NAMES[what]}: {self.times[query].ended[what]}")
+        self._show(f"  {query}, {_NAMES[what]}: {reason}")
 
     def _show(self, line: str) -> None:
         self.progress(line)

@@ -120,9 +120,9 @@ def named(scan: Scan) -> str:
 
 
 _UNWRITTEN: Final = ("answer", "sub")
-"""The unnamed derived relations whose columns the text names as those of their inputs."""
+"""Unnamed relations.  The text names their columns by the tables below them."""
 _UNNAMED: Final = ("derived",)
-"""The unnamed derived relations whose columns the text names without a table."""
+"""Unnamed relations.  The text names their columns without a table."""
 
 
 @remembered

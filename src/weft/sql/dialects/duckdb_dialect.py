@@ -51,7 +51,7 @@ _DIRECTIVES: Final = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%
 _FORMAT: Final = reduce(lambda text, each: f"replace({text}, '{each[0]}', '{each[1]}')", _DIRECTIVES.items(), "p")
 _TEXT: Final = r'(?:"(?:[^"\\]|\\["\\/bfnrt])*"|null)'
 _TEXTS: Final = rf"\[(?:{_TEXT}(?:, ?{_TEXT})*)?\]"
-"""The JSON text of an array of strings, without the characters that JSON writes as numbers."""
+"""A pattern for the JSON text of an array of strings without ``\\u`` escapes."""
 SETTINGS: Final = (
     "SET GLOBAL ieee_floating_point_ops = false",
     "SET GLOBAL error_on_division_by_zero = false",
@@ -136,7 +136,7 @@ The engines differ in ``.`` and ``$`` (line ends of Unicode), in ``\\s``, in opt
 """
 _TIMES: Final = r"(?:[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})?(?![*+?{])"
 _PATTERN: Final = re.compile(rf"(?:{_ONE}{_TIMES}|\((?!\?)|\)\??(?![*+?{{])|[|^])*")
-"""A pattern that both engines read alike.  It has no groups that repeat, which the engines may leave differently."""
+"""A pattern that both engines read alike.  It has no repeated groups, because the engines may return another group."""
 _SEPARATOR: Final = re.compile(rf"(?:{_ONE}\+?(?![*+?{{]))+")
 """A pattern that both engines read alike and that matches no empty text."""
 _DATES: Final = re.compile(r"(?:yyyy(?!y)|MM(?!M|mm)|dd(?!d)|HH(?!H)|mm(?!m)|ss(?!s)|[-/:., ])+")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -247,3 +248,13 @@ def test_an_error_that_quotes_the_guard_is_not_the_guards(spark: SparkSession) -
     assert MANY in str(quoting) and not gave_too_many(quoting)
     assert not gave_too_many(raised(f"SELECT RAISE_ERROR('before {MANY}')"))
     assert gave_too_many(raised(guarded("SELECT id FROM RANGE(10_000)".replace("_", ""), 1)))
+
+
+def test_rows_of_queries_that_are_computed_apart_have_one_schema(spark: SparkSession) -> None:
+    """Spark knows that the instant of the first query is never NULL, and does not know it of the other."""
+    text = "SELECT {}L AS query_id, {} AS first_at, X'00' AS row_hash, ARRAY('a') AS row"
+    instants = ("TIMESTAMP '1993-04-05'", "TRY_CAST('1993-04-05' AS TIMESTAMP)")
+    frames = [spark.sql(text.format(number, instant)) for number, instant in enumerate(instants)]
+    reader: Any = SimpleNamespace(spark=spark)
+    found = new_answers._collected(reader, frames, apart=True)
+    assert found is not None and found.column("query_id").to_pylist() == [0, 1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 Writing: TypeAlias = Callable[[FileForm], Sequence[NewFile]]
 """A function that writes rows in the ledger's form into files."""
 Rows: TypeAlias = "DataFrame | pa.Table | Writing"
+_NEW: Final = ledger_schema("query_id", "first_at", "row_hash", "row")
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,7 @@ def new_answers(
 
 
 def _nothing() -> NewAnswers:
-    empty = ledger_schema("query_id", "first_at", "row_hash", "row").empty_table()
-    return NewAnswers(empty, {}, {})
+    return NewAnswers(_NEW.empty_table(), {}, {})
 
 
 def _with_large(
@@ -191,8 +191,8 @@ def _collected(reader: Reader, parts: Sequence[DataFrame | pa.Table], *, apart: 
             results = [in_memory(reader.spark, each) for each in _united(reader, frames, apart=apart)]
         if any(each is None for each in results):
             return None
-        tables += [conformed(each, tables[0].schema) if tables else each for each in results if each is not None]
-    return pa.concat_tables(tables)
+        tables += [each for each in results if each is not None]
+    return pa.concat_tables(conformed(each, _NEW) for each in tables)
 
 
 def _united(reader: Reader, frames: Sequence[DataFrame], *, apart: bool) -> Sequence[DataFrame]:

@@ -13,6 +13,8 @@ from netnews import TABLES
 from weft.errors import SqlError, WeftError
 from weft.planning.form import signature
 from weft.planning.plan import for_one, plan
+from weft.sql.functions import VOLATILE
+from weft.sql.lower.advice import advice
 
 # (text, what the message names, a word of the reason, line and column or None)
 OUTSIDE = {
@@ -21,6 +23,13 @@ OUTSIDE = {
         "APPROX_COUNT_DISTINCT()",
         "COUNT(DISTINCT x)",
         "line 1, column 8",
+    ),
+    "NOW() on both sides": ("SELECT msgid FROM msgs WHERE NOW() - ts > NOW() - date", "both sides", "ts < due", None),
+    "ALL as a value": (
+        "SELECT name, age > ALL (SELECT id FROM reminders) AS b FROM users",
+        "used as a value",
+        "SELECT MAX(y)",
+        None,
     ),
     "FIRST": ("SELECT sender, FIRST(subject) FROM msgs GROUP BY sender", "FIRST()", "MIN_BY(x, ts)", None),
     "MODE": ("SELECT MODE(sender) FROM msgs", "MODE()", "an order of rows", None),
@@ -387,6 +396,10 @@ def test_the_place_of_a_misspelt_name_is_its_own() -> None:
     with pytest.raises(SqlError) as caught:
         plan("SELECT msgid\nFROM msgs\nWHERE newsgrop = 'a'", TABLES)
     assert caught.value.where == "line 3, column 7"
+
+
+def test_functions_whose_values_vary_have_a_replacement() -> None:
+    assert [name for name in sorted(VOLATILE) if advice(name) is None] == []
 
 
 def test_there_are_enough_hostile_texts() -> None:

@@ -14,7 +14,7 @@ from weft.algebra.schema import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Da
 from weft.algebra.traverse import walk
 from weft.errors import SqlError
 from weft.sql.lower.query import bind
-from weft.sql.rendering.render import query_sql
+from weft.sql.rendering.render import frame_text, query_sql
 
 SALES = table(1, "sales", {"id": INT, "shop": STRING, "amount": INT, "day": DATE, "note": STRING})
 SHOPS = table(2, "shops", {"name": STRING, "city": STRING})
@@ -161,6 +161,17 @@ def test_frames_are_those_of_spark() -> None:
     ]
 
 
+def test_both_bounds_of_a_frame_have_one_unit() -> None:
+    """Spark refuses INTERVAL '3' DAY beside INTERVAL '1' HOUR."""
+    frame = "RANGE BETWEEN INTERVAL {} PRECEDING AND INTERVAL {} FOLLOWING"
+    text = f"SELECT COUNT(*) OVER (ORDER BY ts {frame}) AS n FROM sales"
+    (made,) = _windows(text.format("3 DAYS", "90 MINUTES"))
+    shown = "RANGE BETWEEN INTERVAL '4320' MINUTE PRECEDING AND INTERVAL '90' MINUTE FOLLOWING"
+    assert frame_text(made.functions[0]) == shown
+    (made,) = _windows(text.format("3 DAYS", "2 WEEKS"))
+    assert frame_text(made.functions[0]) == "RANGE BETWEEN INTERVAL '3' DAY PRECEDING AND INTERVAL '14' DAY FOLLOWING"
+
+
 TYPES = {
     "ROW_NUMBER() OVER (ORDER BY ts)": INT,
     "DENSE_RANK() OVER (ORDER BY ts)": INT,
@@ -213,6 +224,9 @@ REFUSED = {
     "SELECT SUM(amount) OVER w AS r FROM sales": "WINDOW w AS",
     "SELECT SUM(amount) OVER (w PARTITION BY id) AS r FROM sales WINDOW w AS (PARTITION BY shop)": "w",
     "SELECT SUM(amount) OVER (PARTITION BY NOW()) AS r FROM sales": "NOW()",
+    "SELECT COUNT(*) OVER (ORDER BY id ROWS 3000000000 PRECEDING) AS n FROM sales": "2,147,483,647",
+    "SELECT COUNT(*) OVER (ORDER BY day RANGE 3000000000 PRECEDING) AS n FROM sales": "UNBOUNDED",
+    "SELECT COUNT(*) OVER (ORDER BY amount RANGE 9999999999 PRECEDING) AS n FROM sales": "UNBOUNDED",
     "SELECT id FROM sales QUALIFY nosuch = 1": "nosuch",
     "SELECT id FROM sales LIMIT id": "constant",
     "SELECT id FROM sales FETCH FIRST 3 ROWS ONLY": "LIMIT 5",

@@ -31,7 +31,7 @@ _PAIRS: Final = "Write FROM_JSON(doc, 'MAP<STRING, STRING>'), FROM_JSON(doc, 'a 
 _CHOICE: Final = "Write CASE WHEN status = 'a' THEN 1 ELSE 0 END."
 _EITHER: Final = "Write IF(condition, a, b)."
 _MATCH: Final = "Write text RLIKE 'pattern'; begin the pattern with (?i) to ignore case."
-_OWN_KEY: Final = "Use a key column of the rows."
+_OWN_KEY: Final = "Use a key column of the rows. For a sample write HASH(id) % 10 = 0."
 _COUNTED: Final = "Put a condition on an aggregate in HAVING; WHERE and ON apply to single rows."
 _OVER: Final = "Write f(x) OVER (PARTITION BY customer ORDER BY ts)."
 _NEWEST: Final = (
@@ -98,7 +98,15 @@ ADVICE: Final[dict[str, str]] = {
                     _COUNTED),
     **dict.fromkeys(("sort_array", "array_sort"),
                     "The elements of ARRAY_AGG(x) and COLLECT_SET(x) are in ascending order."),
-    **dict.fromkeys(("rand", "random", "uuid", "newid", "gen_random_uuid", "generate_uuid"), _OWN_KEY),
+    **dict.fromkeys(
+        ("rand", "random", "randn", "uuid", "newid", "gen_random_uuid", "generate_uuid", "shuffle",
+         "monotonically_increasing_id", "spark_partition_id", "input_file_name"),
+        _OWN_KEY,
+    ),
+    **dict.fromkeys(
+        ("user", "current_user", "session_user", "current_database", "current_schema", "current_catalog", "version"),
+        "Write the value as a constant: 'anna'.",
+    ),
     "date_add": "Write t + INTERVAL 1 DAY.",
     "date": "Write DATE(ts) for the day of an instant, CURRENT_DATE - INTERVAL 7 DAYS for a day before today.",
     "date_sub": "Write t - INTERVAL 1 DAY.",

@@ -66,7 +66,11 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
     if isinstance(node, exp.Exists):
         return lower_existence(node.this, scope)
     if isinstance(node, (exp.Any, exp.All)):
-        raise refuse("ANY or ALL of a subquery used as a value", node, "it must be a condition of WHERE, ON or HAVING")
+        what, hint = (
+            "ANY or ALL of a subquery used as a value",
+            "Compare with an aggregate: x > (SELECT MAX(y) FROM …).",
+        )
+        raise refuse(what, node, "it must be a condition of WHERE, ON or HAVING", hint)
     if isinstance(node, exp.Window):
         return lower_window(node, scope, lower_scalar)
     if isinstance(node, exp.Concat):

@@ -176,9 +176,11 @@ def _bound(spec: exp.WindowSpec, side: str, *, rows: bool, order: Sequence[SortK
         return None
     sign = -1 if direction == "PRECEDING" else 1
     if rows:
-        if isinstance(value, exp.Literal) and value.name.isdigit():
+        if isinstance(value, exp.Literal) and value.name.isdigit() and int(value.name) <= _greatest(INT):
             return sign * int(value.name)
-        raise refuse("this frame of ROWS", node, "ROWS takes a constant number of rows", "Write ROWS 2 PRECEDING.")
+        raise refuse(
+            "this frame of ROWS", node, "ROWS takes a constant number, at most 2,147,483,647", "Write ROWS 2 PRECEDING."
+        )
     return sign * _distance(value, order, node)
 
 
@@ -196,8 +198,18 @@ def _distance(value: exp.Expr, order: Sequence[SortKey], node: exp.Expr) -> int:
         if length % _DAY == 0:
             return length // _DAY
     elif isinstance(value, exp.Literal) and value.name.isdigit() and (kind.numeric or kind == DATE):
-        return int(value.name)
+        if int(value.name) <= _greatest(kind):
+            return int(value.name)
+        side = "Write UNBOUNDED PRECEDING or UNBOUNDED FOLLOWING."
+        raise refuse(f"this distance over {kind}", node, f"it is greater than every {kind}", side)
     raise refuse(f"this distance over {kind}", node, "it is no number of the unit of ORDER BY", hint)
+
+
+def _greatest(kind: DataType) -> int:
+    """Return the greatest distance of a frame over values of the type."""
+    if kind.name == "DECIMAL":
+        return int(10 ** ((kind.precision or 0) - (kind.scale or 0))) - 1
+    return int(2 ** {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "DATE": 31}.get(kind.name, 63)) - 1
 
 
 def _ranked(

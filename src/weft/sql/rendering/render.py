@@ -9,6 +9,7 @@ grammar as names, but only in some positions (``SELECT a except FROM t``) or wit
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -144,10 +145,13 @@ def timestamp(micros: int) -> str:
     return f"TIMESTAMP '{format_full(micros)}+00:00'"
 
 
-def interval(micros: int) -> str:
-    """Return an INTERVAL constant in the largest unit that divides the length, such as INTERVAL '28' DAY."""
+def interval(micros: int, step: int | None = None) -> str:
+    """Return an INTERVAL constant in the largest unit that divides ``step``, such as INTERVAL '28' DAY.
+
+    ``step`` divides the length. By default it is the length.
+    """
     for length, unit in _UNITS:
-        if micros % length == 0:
+        if (micros if step is None else step) % length == 0:
             return f"INTERVAL '{micros // length}' {unit}"
     raise DerivationError(f"not a number of microseconds: {micros}")
 
@@ -421,16 +425,18 @@ def frame_text(function: relational.WindowFunction) -> str:
     frame = function.frame
     assert frame is not None
     timely = frame.unit == "range" and bool(function.order) and function.order[0].value.type == TIMESTAMP
-    bounds = (_bound(frame.start, "PRECEDING", timely), _bound(frame.end, "FOLLOWING", timely))
+    # Spark requires that both bounds have one unit.
+    step = math.gcd(frame.start or 0, frame.end or 0) if timely else None
+    bounds = (_bound(frame.start, "PRECEDING", step), _bound(frame.end, "FOLLOWING", step))
     return f"{frame.unit.upper()} BETWEEN {bounds[0]} AND {bounds[1]}"
 
 
-def _bound(offset: int | None, unbounded: str, timely: bool) -> str:
+def _bound(offset: int | None, unbounded: str, step: int | None) -> str:
     if offset is None:
         return f"UNBOUNDED {unbounded}"
     if offset == 0:
         return "CURRENT ROW"
-    size = interval(abs(offset)) if timely else str(abs(offset))
+    size = str(abs(offset)) if step is None else interval(abs(offset), step)
     return f"{size} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from html import unescape
 from urllib.request import urlopen
 
 import pytest
@@ -412,6 +414,33 @@ def test_a_form_of_another_session_is_refused(browser: TestClient, peopled: Weft
     browser.cookies.set("weft_session", peopled.accounts.sign_in("ben", PASSWORD).secret)
     assert browser.post("/queries/2", data={"csrf": field(shown), "do": "pause"}).status_code == 400
     assert peopled.query(2).state == "active"
+
+
+@pytest.mark.parametrize("path", ["/ask", "/queries/2/change"])
+@pytest.mark.parametrize("signs_in_elsewhere", [False, True])
+def test_a_text_survives_the_end_of_the_session(
+    browser: TestClient, peopled: Weft, path: str, signs_in_elsewhere: bool
+) -> None:
+    signed_in(browser, "ben")
+    token = field(browser.get(path).text)
+    peopled.accounts.sign_out(browser.cookies["weft_session"])
+    if signs_in_elsewhere:
+        signed_in(browser, "ben")
+    text = "SELECT o.id FROM orders o\r\nWHERE o.customer = 'a&b+ü'"
+    refused = browser.post(path, data={"csrf": token, "do": "preview", "sql": text, "text_since": "1"})
+    assert refused.status_code == (400 if signs_in_elsewhere else 403)
+    assert_safe(refused.text)
+    [again] = re.findall(r'<a href="([^"]+)">Open the form again', refused.text)
+    form = browser.get(unescape(again))
+    if not signs_in_elsewhere:
+        assert form.url.path == "/sign-in"
+        given = {"csrf": field(form.text), "name": "ben", "password": PASSWORD, "next": form.url.params["next"]}
+        form = browser.post("/sign-in", data=given)
+    assert form.url.path == path
+    [kept] = re.findall(r">([^<>]*)</textarea>", form.text)[:1]
+    assert unescape(kept) == text.replace("\r\n", "\n")
+    long = browser.post(path, data={"csrf": "x", "do": "preview", "sql": "SELECT " + "o.id, " * 2_000})
+    assert "Open the form again" not in long.text  # an address of this length would be refused
 
 
 def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:

@@ -157,7 +157,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "grants": (ANY, ()),
     "groups": (ADMIN, ()),
     "in_use": (ANY, ()),
-    "rights_version": (ANY, ()),
+    "reach": (ANY, ()),
     "mark_read": (READ, (99,)),
     "mark_unread": (READ, (99, [1])),
     "me": (ANY, ()),

@@ -145,7 +145,7 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     peopled.accounts.revoke("ben", "read", "orders")
     again = browser.get(shown.url.path)
     assert again.status_code == 409 and "Run it again." in again.text
-    assert "ights in this home have changed since" in again.text and "customer 3" not in again.text
+    assert "our rights have changed since" in again.text and "customer 3" not in again.text
     api = browser.get(f"/api/v1/jobs/{job}", headers={"authorization": f"Bearer {token}"})
     assert api.status_code in (404, 409) and "customer 3" not in api.text
     peopled.accounts.remove_user("ben")
@@ -153,6 +153,48 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     peopled.accounts.set_password(peopled.accounts.password_link("ben").secret, PASSWORD)
     browser.cookies.clear()
     signed_in(browser, "ben")
+    assert browser.get(shown.url.path).status_code == 409
+
+
+def test_a_result_is_shown_until_the_rights_of_its_person_change(browser: TestClient, peopled: Weft) -> None:
+    accounts = peopled.accounts
+    accounts.add_group("few")
+    accounts.grant("ben", "read", "orders")
+    accounts.add_user("new", "author")
+    signed_in(browser, "ben")
+    fields = {"name": "", "sql": "SELECT r.id, r.total FROM results.dear r", "do": "try"}
+    shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+    for change in (
+        lambda: accounts.grant("rea", "read", "orders"),
+        lambda: accounts.revoke("rea", "read", "results.dear"),
+        lambda: accounts.change_user("rea", role="author"),
+        lambda: accounts.add_member("few", "rea"),
+        lambda: accounts.remove_user("new"),
+    ):
+        change()
+        assert browser.get(shown.url.path).text == shown.text
+    accounts.grant("everyone", "read", "orders")
+    assert browser.get(shown.url.path).text == shown.text
+    accounts.grant("few", "load", "orders")
+    accounts.add_member("few", "ben")
+    assert browser.get(shown.url.path).status_code == 409
+    accounts.remove_member("few", "ben")
+    assert browser.get(shown.url.path).text == shown.text
+
+
+def test_a_result_is_not_shown_after_the_owner_of_its_query_lost_a_right(browser: TestClient, peopled: Weft) -> None:
+    peopled.accounts.grant("ben", "read", "orders")
+    peopled.install("of-ben", "SELECT o.id, o.customer FROM orders o", user="ben")
+    peopled.tick()
+    peopled.accounts.add_user("cleo", "author")
+    peopled.accounts.set_password(peopled.accounts.password_link("cleo").secret, PASSWORD)
+    peopled.accounts.grant("cleo", "read", "results.of-ben")
+    signed_in(browser, "cleo")
+    fields = {"name": "", "sql": "SELECT r.id, r.customer FROM `results`.`of-ben` r", "do": "try"}
+    shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+    assert "customer 3" in shown.text
+    peopled.accounts.revoke("ben", "read", "orders")
+    peopled.tick()
     assert browser.get(shown.url.path).status_code == 409
 
 

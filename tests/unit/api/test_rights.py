@@ -487,6 +487,10 @@ def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
     bo = acting(home, "bo")
     home.accounts.grant("bo", "read", "secret")
     assert (len(home.quarantined()), bo.quarantined(), dict(bo.quarantine_counts())) == (1, (), {})
+    other, own = home.table("open").table_id, home.table("secret").table_id
+    assert [dict(home.quarantine_counts(each)) for each in (None, [own, other], [other], [])] == [{own: 1}] * 2 + [
+        {}
+    ] * 2
     key = home.quarantined()[0].quarantine_id
     for missing in (key, 99):
         with pytest.raises(NotFound, match=f"no open record {missing}"):
@@ -723,6 +727,21 @@ def test_an_administrator_stays(home: Weft) -> None:
         acting(home, "bo").accounts.remove_user("bo")
     home.accounts.remove_user("bo")
     assert {each.role for each in home.accounts.users()} == {"author"}
+
+
+def test_an_administrator_who_can_sign_in_stays(home: Weft) -> None:
+    for name in ("root", "bo"):
+        home.accounts.change_user(name, role="admin")
+    home.accounts.set_password(home.accounts.password_link("root").secret, "a long enough password")
+    root = acting(home, "root")
+    for last in (
+        lambda: root.accounts.remove_user("root"),
+        lambda: root.accounts.change_user("root", role="reader"),
+    ):
+        with pytest.raises(Conflict, match="root is the only administrator with a password"):
+            last()
+    home.accounts.set_password(home.accounts.password_link("bo").secret, "a long enough password")
+    root.accounts.remove_user("root")
 
 
 def test_reading_the_quarantine_is_no_action(home: Weft) -> None:

@@ -332,7 +332,7 @@ def _failed(visit: Visit, error: Exception) -> Response:
 
 
 def _asked_to_sign_in(visit: Visit) -> Response:
-    if visit.request.method == "GET" and not visit.for_part:
+    if visit.request.method != "POST" and not visit.for_part:
         return visit.go(f"/sign-in?{urlencode({'next': visit.here()})}")
     return error_page(visit, NotAllowed("you are not signed in any more", hint="Open /sign-in, and sign in again."))
 

@@ -61,9 +61,10 @@ def second(peopled: Weft) -> Iterator[TestClient]:
 
 def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -> None:
     for path in ("/", "/queries", "/queries/1", "/tables/orders", *FOR_ADMINS, "/jobs/x", "/tables/-/upload"):
-        asked = browser.get(path, follow_redirects=False)
-        assert asked.status_code == 303
-        assert asked.headers["location"].startswith("/sign-in?next=%2F")
+        for method in ("GET", "HEAD"):
+            asked = browser.request(method, path, follow_redirects=False)
+            assert asked.status_code == 303
+            assert asked.headers["location"].startswith("/sign-in?next=%2F")
     assert browser.get("/api/v1/queries").status_code in (401, 403)
     form = browser.get("/sign-in").text
     assert browser.post("/queries/1", data={"csrf": field(form), "do": "pause"}).status_code == 403

@@ -93,6 +93,15 @@ def test_only_the_proxy_of_the_settings_signs_people_in(
     assert shown.status_code == status
 
 
+def test_a_proxy_names_users_in_utf_8(peopled: Weft) -> None:
+    (peopled.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
+    peopled.accounts.add_user("zoë")
+    with TestClient(application(Site(peopled)), client=("192.0.2.1", 4321)) as client:
+        for name, status in (("zoë".encode(), 200), ("zoë".encode("latin-1"), 303)):
+            shown = client.get("/account", headers=[(b"x-forwarded-user", name)], follow_redirects=False)
+            assert shown.status_code == status
+
+
 def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:
     """The status of the response to a request whose body nobody reads."""
     statuses = []

@@ -97,9 +97,8 @@ def test_a_proxy_names_users_in_utf_8(peopled: Weft) -> None:
     (peopled.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
     peopled.accounts.add_user("zoë")
     with TestClient(application(Site(peopled)), client=("192.0.2.1", 4321)) as client:
-        for name, status in (("zoë".encode(), 200), ("zoë".encode("latin-1"), 303)):
-            shown = client.get("/account", headers=[(b"x-forwarded-user", name)], follow_redirects=False)
-            assert shown.status_code == status
+        shown = client.get("/account", headers=[("x-forwarded-user", "zoë")], follow_redirects=False)
+    assert shown.status_code == 200 and "zoë" in shown.text
 
 
 def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:

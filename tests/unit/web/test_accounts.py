@@ -97,7 +97,7 @@ def test_a_proxy_names_users_in_utf_8(peopled: Weft) -> None:
     (peopled.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
     peopled.accounts.add_user("zoë")
     with TestClient(application(Site(peopled)), client=("192.0.2.1", 4321)) as client:
-        shown = client.get("/account", headers=[("x-forwarded-user", "zoë")], follow_redirects=False)
+        shown = client.get("/account", headers=[(b"x-forwarded-user", "zoë".encode())], follow_redirects=False)
     assert shown.status_code == 200 and "zoë" in shown.text
 
 

@@ -205,6 +205,9 @@ def test_a_result_is_not_shown_after_the_owner_of_its_query_lost_a_right(browser
     peopled.accounts.revoke("ben", "read", "orders")
     peopled.tick()
     assert browser.get(shown.url.path).status_code == 409
+    browser.cookies.clear()
+    signed_in(browser, "ada")
+    assert "because the owner has lost a right: see the page “Queries”" in browser.get("/system").text
 
 
 def test_a_job_belongs_to_the_id_of_its_person(peopled: Weft) -> None:

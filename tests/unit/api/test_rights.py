@@ -548,6 +548,10 @@ def test_a_token_has_the_rights_of_its_scopes_only(home: Weft) -> None:
             refused()
     with pytest.raises(NotAllowed, match="a token gives no access to the account of its user"):
         reading.accounts.create_token()
+    with pytest.raises(NotAllowed, match="only an administrator may do this"):  # anna has no better token
+        reading.drop_table("open")
+    with pytest.raises(NotAllowed, match="the token does not include the right to admin"):
+        acting(home, "root", frozenset({"read"})).drop_table("open")
     loading = acting(home, "anna", frozenset({"load"}))
     loading.append("open", {"id": 2})
     with pytest.raises(NotAllowed):

@@ -208,6 +208,10 @@ def test_a_result_is_not_shown_after_the_owner_of_its_query_lost_a_right(browser
     browser.cookies.clear()
     signed_in(browser, "ada")
     assert "because the owner has lost a right: see the page “Queries”" in browser.get("/system").text
+    browser.cookies.clear()
+    signed_in(browser, "ben")
+    [card] = re.findall(r"<h2[^>]*><a[^>]*>of-ben</a>.*?</section>", browser.get("/").text, re.DOTALL)
+    assert "its owner ben may not read orders" in card and "<table" not in card and ">All " not in card
 
 
 def test_a_job_belongs_to_the_id_of_its_person(peopled: Weft) -> None:

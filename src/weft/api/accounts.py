@@ -12,7 +12,7 @@ from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.seen import query_thing, saved_thing
 from weft.catalog.users import GroupRecord, UserLimits, UserRecord
 from weft.errors import Refused
-from weft.rights.policy import ADMIN_CHANNELS, GRANTABLE, Thing
+from weft.rights.policy import ADMIN_CHANNELS, GRANTABLE, Reach, Thing
 from weft.rights.principal import ROLES, Right, Role
 
 
@@ -25,9 +25,9 @@ class Accounts(SigningIn, Sharing):
         return self.opened.catalog.users.exist()
 
     @requires(Right.ANY)
-    def rights_version(self) -> int:
-        """Return the number of changes of rights in the home so far.  What was read before a change may be stale."""
-        return self.opened.catalog.grants.version()
+    def reach(self) -> Reach:
+        """Return what the principal may read.  If it has changed, earlier results may contain what she may not read."""
+        return self.opened.catalog.grants.reach_of(self.opened.principal)
 
     @requires(Right.ADMIN, logged=False)
     def users(

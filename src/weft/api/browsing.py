@@ -190,10 +190,10 @@ class Browsing(WeftMethods):
         return quarantined_bytes(seen.catalog.data, found)[:longest]
 
     @requires(Right.READ)
-    def quarantine_counts(self) -> Mapping[int, int]:
-        """Return the number of unresolved records in quarantine by the ID of the table."""
+    def quarantine_counts(self, table_ids: Collection[int] | None = None) -> Mapping[int, int]:
+        """Return the number of unresolved records in quarantine by the ID of the table, of these tables or of all."""
         seen = self.opened.seen()
-        counts = seen.catalog.quarantine.counts()
+        counts = seen.catalog.quarantine.counts(table_ids)
         return {key: count for key, count in counts.items() if seen.has_table(key, Right.LOAD)}
 
     @requires(Right.READ)

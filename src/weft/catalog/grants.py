@@ -15,7 +15,7 @@ from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
 from weft.errors import Conflict, NotFound, Refused
 from weft.printable import Brief
-from weft.rights.policy import Grant, Rights, Thing, ThingKind
+from weft.rights.policy import Grant, Reach, Rights, Thing, ThingKind
 from weft.rights.principal import Principal, Right, Role
 
 
@@ -105,9 +105,25 @@ class Grants:
             return Rights(principal, None, frozenset({(Right.READ, "query", str(principal.query_id))}))
         return Rights(principal, *self._database.read(self._present, principal.user_id or 0))
 
-    def version(self) -> int:
-        """Return the number of changes of rights so far."""
-        return int(self._database.rows(_VERSION)[0][0])
+    def reach_of(self, principal: Principal) -> Reach:
+        """Return what a principal may read at present, to compare it with another instant."""
+        users, queries = ddl.users.c, ddl.queries.c
+        rights = self.rights_of(principal)
+        barred = select(queries.query_id, queries.user).where(
+            queries.state == "paused", queries.reason.is_not(None), ddl.LIVE
+        )
+        with self._database.reading() as connection:
+            since = select(users.added_at).where(users.user_id == principal.user_id)
+            return Reach(
+                rights.role,
+                frozenset(rights.grants),
+                connection.execute(since).scalar_one_or_none(),
+                frozenset(
+                    key
+                    for key, owner in connection.execute(barred)
+                    if owner == principal.name or (Right.READ, "query", str(key)) in rights.grants
+                ),
+            )
 
     def _present(self, connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
         version = int(connection.execute(_VERSION).scalar_one())

@@ -294,10 +294,12 @@ class Quarantine:
         rows = self._database.rows(wanted.order_by(quarantine.quarantine_id).limit(limit))
         return tuple(QuarantineRecord(**row._mapping) for row in rows)
 
-    def counts(self) -> dict[int, int]:
-        """Return the number of open records by the ID of the table."""
+    def counts(self, table_ids: Collection[int] | None = None) -> dict[int, int]:
+        """Return the number of open records by the ID of the table, of these tables or of all."""
         quarantine = ddl.quarantine.c
         wanted = select(quarantine.table_id, func.count()).where(quarantine.state == "open")
+        if table_ids is not None:
+            wanted = wanted.where(quarantine.table_id.in_(table_ids))
         return {row[0]: row[1] for row in self._database.rows(wanted.group_by(quarantine.table_id))}
 
     def positions(self, load_id: int) -> Mapping[str, frozenset[str]]:

@@ -130,7 +130,7 @@ class Users:
     ) -> UserRecord:
         """Change the role or the limits of a user.
 
-        Raise NotFound.  With ``keep_admin``, raise Conflict if the home would have no administrator.
+        Raise NotFound.  With ``keep_admin``, raise Conflict if no administrator who can sign in would be left.
         """
         values: dict[str, Any] = {} if role is None else {"role": role}
         values |= {} if limits is None else _limit_values(limits)
@@ -153,7 +153,7 @@ class Users:
     def remove(self, name: str, *, keep_admin: bool = False) -> UserRecord:
         """Remove a user with her password, her secrets, her grants and her memberships.
 
-        Raise NotFound.  With ``keep_admin``, raise Conflict if the home would have no administrator.
+        Raise NotFound.  With ``keep_admin``, raise Conflict if no administrator who can sign in would be left.
         """
         with self._database.changing() as connection:
             user = user_named(connection, name)
@@ -409,14 +409,19 @@ def _require_name(name: str) -> None:
 
 
 def _refuse_last_admin(connection: Connection, user: UserRecord) -> None:
+    """An administrator without a password does not replace one who has a password, because she cannot sign in yet."""
     users = ddl.users.c
-    others = (users.role == "admin", users.state == "active", users.user_id != user.user_id)
-    if user.role == "admin" and connection.execute(select(users.user_id).where(*others).limit(1)).first() is None:
+    others = select(users.password).where(users.role == "admin", users.state == "active", users.user_id != user.user_id)
+    passwords = connection.execute(others).scalars().all()
+    if user.role != "admin" or any(passwords) or (passwords and not user.has_password):
+        return
+    owner = "On the machine of the home, the owner of the folder may remove any user."
+    if passwords:
         raise Conflict(
-            f"{user.name} is the only administrator",
-            hint="Make somebody else an administrator first. On the machine of the home, the owner of the folder may "
-            "remove any user.",
+            f"{user.name} is the only administrator with a password",
+            hint=f"Let another administrator set her password first. {owner}",
         )
+    raise Conflict(f"{user.name} is the only administrator", hint=f"Make somebody else an administrator first. {owner}")
 
 
 def _refuse_taken(connection: Connection, name: str) -> None:

@@ -33,7 +33,8 @@ class About:
     the folder of the home.  ``home_id`` stays the same when the folder moves.  ``at`` is the creation time of the
     message (wall clock, microseconds UTC).  ``before`` contains the keys of the first and the last message that the
     subscription has sent.  ``zone`` is the time zone in which the message shows instants.  ``unsubscribe`` is the
-    address at which the receiver of a letter unsubscribes by one click, or None.
+    address at which the receiver of a letter unsubscribes by one click, or None.  ``page`` is the address of the query
+    on the page, or None if the settings do not name the page.
     """
 
     sql: str
@@ -46,6 +47,7 @@ class About:
     query_id: int = field(kw_only=True)
     zone: str = field(kw_only=True)
     unsubscribe: str | None = field(default=None, kw_only=True)
+    page: str | None = field(default=None, kw_only=True)
 
     def as_json(self) -> str:
         """Return the contents as JSON."""

@@ -277,6 +277,7 @@ class _Run:
         return query.rows if unsent is None else unsent.last_ordinal
 
     def _about(self, subscription: Subscription, query: QueryRecord, person: str | None) -> About:
+        url = configuration(self._home).web_url
         return About(
             query_id=query.query_id,
             sql=query.sql,
@@ -288,6 +289,7 @@ class _Run:
             before=tuple(each.idempotency_key for each in self._sender.outbox.sent_ends(subscription.sub_id)),
             zone=self._zone(query, person),
             unsubscribe=self._unsubscribe_link(subscription),
+            page=None if url is None else f"{url}/queries/{query.query_id}",
         )
 
     def _unsubscribe_link(self, subscription: Subscription) -> str | None:

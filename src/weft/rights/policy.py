@@ -97,3 +97,17 @@ class Rights:
         if not self.principal.in_scope(right):
             return frozenset()
         return frozenset(int(key) for granted, of, key in self.grants if (granted, of) == (right, kind))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a principal may read.  If it is equal at two instants, her rights were the same, whatever her token.
+
+    ``since`` is the instant at which she became a user (microseconds UTC).  ``barred`` are the IDs of the queries that
+    are hers or that she was granted, and that are paused because their owner has lost a right.
+    """
+
+    role: Role | None
+    grants: frozenset[Grant]
+    since: int | None
+    barred: frozenset[int]

@@ -85,7 +85,8 @@ def require_time() -> None:
         if limit.cancel_token is not None and limit.cancel_token.cancelled:
             raise Stopped
         raise LimitExceeded(
-            f"the query took longer than {limit.seconds:g} s", hint="Restrict the query, or raise WEFT_QUERY_SECONDS."
+            f"the query took longer than {limit.seconds:g} s",
+            hint="Restrict the query, or raise WEFT_QUERY_SECONDS, and the limit of the user if she has one.",
         )
 
 

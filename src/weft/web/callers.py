@@ -103,10 +103,16 @@ def _token(request: Request) -> str | None:
 
 
 def _of_proxy(site: Site, request: Request, address: str | None) -> Principal | None:
-    """Return the principal whom the trusted proxy names, or None.
+    """Return the principal whom the trusted proxy names in UTF-8, or None.
 
     A proxy that adds its header to that of a browser sends both, and the first is the one of the browser.
     """
     chosen, peer = configuration(site.weft.home), _peer(request)
     named = request.headers.getlist(chosen.web_proxy_header) if chosen.web_proxy else []
-    return site.weft.accounts.of_proxy(named[0], peer, address=address) if peer and len(named) == 1 else None
+    if not peer or len(named) != 1:
+        return None
+    try:
+        name = named[0].encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return None
+    return site.weft.accounts.of_proxy(name, peer, address=address)

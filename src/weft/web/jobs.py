@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from weft.errors import Conflict, NotFound, WeftError
 from weft.faults import isolated_error
 from weft.interruption import CancelToken, Stopped, cancellable_by, progress_reported_to, stop_here
+from weft.rights.policy import Reach
 from weft.rights.principal import Scope
 
 _AT_ONCE: Final = 8
@@ -70,7 +71,7 @@ class Job:
     ``user_id`` is the ID of this person, or None for the owner of the home.
     ``scopes`` are those of the token that started the job (None: all).
     ``of_api`` is true for a job of the HTTP API.
-    ``rights`` is the number of changes of rights before the job started.
+    ``reach`` is what the person could read before the job started.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -82,7 +83,7 @@ class Job:
     brief: bool = False
     scopes: Scopes = None
     user_id: int | None = None
-    rights: int = 0
+    reach: Reach | None = None
     of_api: bool = False
     state: JobState = "running"
     said: str = ""
@@ -127,18 +128,18 @@ class Job:
         covered = scopes is None or (self.scopes is not None and self.scopes <= scopes)
         return self.person == (by, user_id) and covered
 
-    def is_stale(self, rights: int) -> bool:
-        """Return whether the job shows an outcome or an error, and rights have changed since its start."""
+    def is_stale(self, reach: Reach) -> bool:
+        """Return whether the job shows an outcome or an error, and the person could read other things at its start."""
         shows = self.error is not None or isinstance(self.outcome, Shown | Value)
-        return shows and self.rights != rights
+        return shows and self.reach != reach
 
-    def require_current(self, rights: int) -> None:
+    def require_current(self, reach: Reach) -> None:
         """Raise Conflict if the outcome may show what the person may no longer read.
 
-        ``rights`` is the present number of changes of rights.  If the job leads to another page, this page checks them.
+        ``reach`` is what she may read at present.  If the job leads to another page, this page checks the rights.
         """
-        if self.is_stale(rights):
-            raise Conflict("rights in this home have changed since the job began", hint="Run it again.")
+        if self.is_stale(reach):
+            raise Conflict("your rights have changed since the job began", hint="Run it again.")
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
@@ -169,14 +170,14 @@ class Jobs:
         brief: bool = False,
         scopes: Scopes = None,
         user_id: int | None = None,
-        rights: int = 0,
+        reach: Reach | None = None,
         of_api: bool = False,
     ) -> Job:
         """Start a job, see ``Job``.  Brief jobs do not wait for long ones.
 
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, rights, of_api)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, reach, of_api)
         with self._lock:
             own = [each for each in self._jobs.values() if each.person == job.person]
             if sum(1 for each in own if not each.is_over and each.brief == brief) >= _OF_ONE[brief]:

@@ -138,7 +138,7 @@ def require_own_form(request: Request, given: str, token: str) -> None:
     if is_foreign(request) or not hmac.compare_digest(given.encode(), token.encode()):
         raise Refused(
             "this form is not from a page of this server",
-            hint="Reload the page and send the form again. The browser must accept cookies.",
+            hint="Go back, reload the page, and send the form again. The browser must accept cookies.",
         )
 
 

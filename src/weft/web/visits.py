@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
@@ -38,6 +38,8 @@ _FOR_AUTHORS: Final = (("/deliveries", "Deliveries"),)
 _FOR_ADMINS: Final = (*_FOR_AUTHORS, ("/users", "Users"), ("/system", "System"))
 _PATIENCE_SECONDS: Final = 2.0
 """The longest time for which a request waits for its job."""
+_LONGEST_ADDRESS: Final = 12_000
+"""The maximum length of an address that contains another one.  A server refuses headers of 16 KiB."""
 _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (NotAllowed, 403),
@@ -47,6 +49,11 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (LeaseBusy, 503),
     (CatalogUnreachable, 503),
 )
+
+
+_WITHOUT_FILES: Final = "application/x-www-form-urlencoded"
+"""The type of a form that contains no files."""
+_MOST_FIELDS: Final = 100
 
 
 @dataclass(frozen=True)
@@ -165,6 +172,16 @@ class Visit:
         value = self.form.get(name, default)
         return value.strip() if isinstance(value, str) else default
 
+    @property
+    def again(self) -> str | None:
+        """The address of the form with the text of a query that it sent.
+
+        It is None without such a text, or if the address does not fit into that of the sign-in.
+        """
+        fields = {name: given for name in ("sql", "dialect") if (given := self.given(name).replace("\r\n", "\n"))}
+        address = f"{self.path}?{urlencode(fields)}"
+        return address if "sql" in fields and len(quote(address, safe="")) <= _LONGEST_ADDRESS else None
+
     def number(self, name: str, default: int | None = None) -> int | None:
         """Return a whole number from the address, or ``default`` if the parameter is missing or not a number."""
         text = self.asked(name)
@@ -211,12 +228,12 @@ class Visit:
         job = self.site.jobs.start(
             title,
             self.person,
-            back or self.path,
+            back or self.again or self.path,
             work,
             brief=brief,
             scopes=self.scopes,
             user_id=self.user_id,
-            rights=self.weft.accounts.rights_version(),
+            reach=self.weft.accounts.reach(),
         )
         if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
             return self.go(f"/jobs/{job.job_id}")
@@ -254,18 +271,20 @@ def page(
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
     A ``public`` page requires no sign-in.  Without ``own_form``, other servers may send its form, too.
-    The form is read only after its sender is known and ``first`` has raised no error.  A file from a person without the
-    right to load is therefore never stored.
+    A form with files is read only after its sender is known and ``first`` has raised no error.  A file from a person
+    without the right to load is therefore never stored.
     """
 
     async def endpoint(request: Request) -> Response:
         stranger = Visit(request, request.app.state.site)
         if request.method != "POST":
             return await run_in_threadpool(_entered_and_answered, stranger, public, first, shown)
+        if request.headers.get("content-type", "").startswith(_WITHOUT_FILES):
+            stranger = replace(stranger, form=await request.form(max_fields=_MOST_FIELDS))
         visit = await run_in_threadpool(_entered, stranger, public, first)
         if isinstance(visit, Response):
             return visit
-        async with request.form(max_files=4, max_fields=100) as form:
+        async with request.form(max_files=4, max_fields=_MOST_FIELDS) as form:
             return await run_in_threadpool(_answer, shown, replace(visit, form=form), own_form)
 
     return endpoint
@@ -313,7 +332,7 @@ def _failed(visit: Visit, error: Exception) -> Response:
 
 
 def _asked_to_sign_in(visit: Visit) -> Response:
-    if visit.request.method == "GET" and not visit.for_part:
+    if visit.request.method != "POST" and not visit.for_part:
         return visit.go(f"/sign-in?{urlencode({'next': visit.here()})}")
     return error_page(visit, NotAllowed("you are not signed in any more", hint="Open /sign-in, and sign in again."))
 

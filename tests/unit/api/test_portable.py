@@ -444,3 +444,23 @@ def test_each_change_of_users_and_groups(full: Weft, tmp_path: Path) -> None:
     _change(out / "users" / "cy.toml", "staff", "nothing")
     with pytest.raises(Refused, match="cy has a right on nothing, which does not exist"):
         full.apply(out)
+
+
+def test_rights_over_what_prune_removes_are_refused(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    full.install("brief", "SELECT s.buyer FROM results.late s")
+    full.add_view("teams", "SELECT s.team FROM staff s")
+    for name, about in (("bo", "results.brief"), ("everyone", "teams")):
+        full.accounts.grant(name, "read", about)
+    out = tmp_path / "out"
+    full.export(out)
+    for name in ("queries/brief.sql", "queries/brief.toml", "views/teams.sql", "views/teams.toml"):
+        (out / name).unlink()
+    assert full.apply(out) == ()
+    with pytest.raises(Refused) as refused:
+        full.apply(out, prune=True)
+    assert [(each.message, getattr(each, "where", None)) for each in refused.value.reasons] == [
+        ("bo has a right on results.brief, which does not exist", str(out / "users" / "bo.toml")),
+        ("everyone has a right on teams, which does not exist", str(out / "groups" / "everyone.toml")),
+    ]

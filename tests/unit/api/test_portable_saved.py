@@ -110,8 +110,9 @@ def test_prune_removes_saved_queries_with_the_rights_to_them(forms: Weft, tmp_pa
         (out / "saved" / f"Buyer{suffix}").unlink()
     (out / "users" / "bo.toml").write_text("")
     (out / "users" / "ann.toml").write_text('role = "author"\nread = ["orders", "saved.Buyer"]')
-    with pytest.raises(Refused, match=r"ann has a right on saved\.Buyer, which does not exist"):
+    with pytest.raises(Refused, match=r"ann has a right on saved\.Buyer, which does not exist") as refused:
         forms.apply(out, prune=True)
+    assert refused.value.where == str(out / "users" / "ann.toml")
     (out / "users" / "ann.toml").write_text('role = "author"\nread = ["orders"]')
     assert [(each.name, each.action) for each in forms.apply(out)] == [("bo", "right revoked")]
     assert [(each.name, each.action) for each in forms.apply(out, dry_run=True, prune=True)] == [("Buyer", "removed")]

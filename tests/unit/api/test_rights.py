@@ -157,7 +157,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "grants": (ANY, ()),
     "groups": (ADMIN, ()),
     "in_use": (ANY, ()),
-    "rights_version": (ANY, ()),
+    "reach": (ANY, ()),
     "mark_read": (READ, (99,)),
     "mark_unread": (READ, (99, [1])),
     "me": (ANY, ()),
@@ -487,6 +487,10 @@ def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
     bo = acting(home, "bo")
     home.accounts.grant("bo", "read", "secret")
     assert (len(home.quarantined()), bo.quarantined(), dict(bo.quarantine_counts())) == (1, (), {})
+    other, own = home.table("open").table_id, home.table("secret").table_id
+    assert [dict(home.quarantine_counts(each)) for each in (None, [own, other], [other], [])] == [{own: 1}] * 2 + [
+        {}
+    ] * 2
     key = home.quarantined()[0].quarantine_id
     for missing in (key, 99):
         with pytest.raises(NotFound, match=f"no open record {missing}"):
@@ -544,6 +548,10 @@ def test_a_token_has_the_rights_of_its_scopes_only(home: Weft) -> None:
             refused()
     with pytest.raises(NotAllowed, match="a token gives no access to the account of its user"):
         reading.accounts.create_token()
+    with pytest.raises(NotAllowed, match="only an administrator may do this"):  # anna has no better token
+        reading.drop_table("open")
+    with pytest.raises(NotAllowed, match="the token does not include the right to admin"):
+        acting(home, "root", frozenset({"read"})).drop_table("open")
     loading = acting(home, "anna", frozenset({"load"}))
     loading.append("open", {"id": 2})
     with pytest.raises(NotAllowed):
@@ -723,6 +731,21 @@ def test_an_administrator_stays(home: Weft) -> None:
         acting(home, "bo").accounts.remove_user("bo")
     home.accounts.remove_user("bo")
     assert {each.role for each in home.accounts.users()} == {"author"}
+
+
+def test_an_administrator_who_can_sign_in_stays(home: Weft) -> None:
+    for name in ("root", "bo"):
+        home.accounts.change_user(name, role="admin")
+    home.accounts.set_password(home.accounts.password_link("root").secret, "a long enough password")
+    root = acting(home, "root")
+    for last in (
+        lambda: root.accounts.remove_user("root"),
+        lambda: root.accounts.change_user("root", role="reader"),
+    ):
+        with pytest.raises(Conflict, match="root is the only administrator with a password"):
+            last()
+    home.accounts.set_password(home.accounts.password_link("bo").secret, "a long enough password")
+    root.accounts.remove_user("root")
 
 
 def test_reading_the_quarantine_is_no_action(home: Weft) -> None:

@@ -181,6 +181,7 @@ def test_commands_do_what_the_user_of_the_token_may_do(
     code, out, err = typed("queries")
     assert (code, out) == (2, "")
     assert "needs a token" in err
+    assert "Set WEFT_TOKEN to a token from `weft token create`." in err
     monkeypatch.setenv("WEFT_TOKEN", token)
     assert [each["name"] for each in json.loads(typed("queries", "--json")[1])] == ["q"]
     assert "zoë" in typed("results", "q")[1]
@@ -208,7 +209,7 @@ def test_commands_over_tls(
             monkeypatch.setenv("WEFT_URL", there.url)
             monkeypatch.setenv("WEFT_TOKEN", there.page_key or "")
             assert _through_server(["queries"]) == 1
-            assert "certificate" in capsys.readouterr().err
+            assert "SSL_CERT_FILE" in capsys.readouterr().err
             monkeypatch.setenv("SSL_CERT_FILE", str(files["ca"]))
             assert _through_server(["queries"]) == 0
             assert "anna" in capsys.readouterr().out

@@ -109,6 +109,15 @@ def test_a_letter_with_a_link_is_unsubscribed_by_one_click(scheme: str) -> None:
     assert f'<a href="{link}">' in found.html
 
 
+def test_a_letter_leads_to_the_page_of_its_query() -> None:
+    page = "https://weft.example.com/queries/3"
+    found = written(message(("a",), count=7, page=page))
+    assert f"To pause these messages: {page}\n" in found.text
+    assert f"and 6 more: {page}\n" in found.text
+    assert found.html.count(f'<a href="{page}">') == 2
+    assert "/srv/home" not in found.text.partition("To unsubscribe")[0]
+
+
 @pytest.mark.parametrize(
     ("name", "sender"),
     [
@@ -206,6 +215,9 @@ def test_a_letter_to_one_person_has_a_link_that_names_its_subscription_for_a_yea
         site.deliver()
     links = {len(each.recipients): each.message["List-Unsubscribe"].split(">")[0] for each in post.letters}
     assert links[2].startswith("<mailto:")
+    assert all(
+        f"To pause these messages: https://weft.example.com/queries/{query}\n" in each.text for each in post.letters
+    )
     place, token = links[1].rsplit("/", 1)
     assert place == "<https://weft.example.com/unsubscribe"
     (own,) = (each for each in site.catalog.subscriptions.all(query) if each.channel == f"email:{ANN}")

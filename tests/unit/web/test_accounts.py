@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from html import unescape
 from urllib.request import urlopen
 
 import pytest
@@ -59,9 +61,10 @@ def second(peopled: Weft) -> Iterator[TestClient]:
 
 def test_a_home_with_users_asks_to_sign_in(browser: TestClient, peopled: Weft) -> None:
     for path in ("/", "/queries", "/queries/1", "/tables/orders", *FOR_ADMINS, "/jobs/x", "/tables/-/upload"):
-        asked = browser.get(path, follow_redirects=False)
-        assert asked.status_code == 303
-        assert asked.headers["location"].startswith("/sign-in?next=%2F")
+        for method in ("GET", "HEAD"):
+            asked = browser.request(method, path, follow_redirects=False)
+            assert asked.status_code == 303
+            assert asked.headers["location"].startswith("/sign-in?next=%2F")
     assert browser.get("/api/v1/queries").status_code in (401, 403)
     form = browser.get("/sign-in").text
     assert browser.post("/queries/1", data={"csrf": field(form), "do": "pause"}).status_code == 403
@@ -88,6 +91,14 @@ def test_only_the_proxy_of_the_settings_signs_people_in(
     with TestClient(application(Site(peopled)), client=(peer, 4321)) as client:
         shown = client.get("/users", headers=headers, follow_redirects=False)
     assert shown.status_code == status
+
+
+def test_a_proxy_names_users_in_utf_8(peopled: Weft) -> None:
+    (peopled.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
+    peopled.accounts.add_user("zoë")
+    with TestClient(application(Site(peopled)), client=("192.0.2.1", 4321)) as client:
+        shown = client.get("/account", headers=[(b"x-forwarded-user", "zoë".encode())], follow_redirects=False)
+    assert shown.status_code == 200 and "zoë" in shown.text
 
 
 def _sent_without_body(weft: Weft, path: str, *headers: tuple[bytes, bytes]) -> int:
@@ -143,7 +154,7 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     peopled.accounts.revoke("ben", "read", "orders")
     again = browser.get(shown.url.path)
     assert again.status_code == 409 and "Run it again." in again.text
-    assert "ights in this home have changed since" in again.text and "customer 3" not in again.text
+    assert "our rights have changed since" in again.text and "customer 3" not in again.text
     api = browser.get(f"/api/v1/jobs/{job}", headers={"authorization": f"Bearer {token}"})
     assert api.status_code in (404, 409) and "customer 3" not in api.text
     peopled.accounts.remove_user("ben")
@@ -152,6 +163,55 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     browser.cookies.clear()
     signed_in(browser, "ben")
     assert browser.get(shown.url.path).status_code == 409
+
+
+def test_a_result_is_shown_until_the_rights_of_its_person_change(browser: TestClient, peopled: Weft) -> None:
+    accounts = peopled.accounts
+    accounts.add_group("few")
+    accounts.grant("ben", "read", "orders")
+    accounts.add_user("new", "author")
+    signed_in(browser, "ben")
+    fields = {"name": "", "sql": "SELECT r.id, r.total FROM results.dear r", "do": "try"}
+    shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+    for change in (
+        lambda: accounts.grant("rea", "read", "orders"),
+        lambda: accounts.revoke("rea", "read", "results.dear"),
+        lambda: accounts.change_user("rea", role="author"),
+        lambda: accounts.add_member("few", "rea"),
+        lambda: accounts.remove_user("new"),
+    ):
+        change()
+        assert browser.get(shown.url.path).text == shown.text
+    accounts.grant("everyone", "read", "orders")
+    assert browser.get(shown.url.path).text == shown.text
+    accounts.grant("few", "load", "orders")
+    accounts.add_member("few", "ben")
+    assert browser.get(shown.url.path).status_code == 409
+    accounts.remove_member("few", "ben")
+    assert browser.get(shown.url.path).text == shown.text
+
+
+def test_a_result_is_not_shown_after_the_owner_of_its_query_lost_a_right(browser: TestClient, peopled: Weft) -> None:
+    peopled.accounts.grant("ben", "read", "orders")
+    peopled.install("of-ben", "SELECT o.id, o.customer FROM orders o", user="ben")
+    peopled.tick()
+    peopled.accounts.add_user("cleo", "author")
+    peopled.accounts.set_password(peopled.accounts.password_link("cleo").secret, PASSWORD)
+    peopled.accounts.grant("cleo", "read", "results.of-ben")
+    signed_in(browser, "cleo")
+    fields = {"name": "", "sql": "SELECT r.id, r.customer FROM `results`.`of-ben` r", "do": "try"}
+    shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+    assert "customer 3" in shown.text
+    peopled.accounts.revoke("ben", "read", "orders")
+    peopled.tick()
+    assert browser.get(shown.url.path).status_code == 409
+    browser.cookies.clear()
+    signed_in(browser, "ada")
+    assert "because the owner has lost a right: see the page “Queries”" in browser.get("/system").text
+    browser.cookies.clear()
+    signed_in(browser, "ben")
+    [card] = re.findall(r"<h2[^>]*><a[^>]*>of-ben</a>.*?</section>", browser.get("/").text, re.DOTALL)
+    assert "its owner ben may not read orders" in card and "<table" not in card and ">All " not in card
 
 
 def test_a_job_belongs_to_the_id_of_its_person(peopled: Weft) -> None:
@@ -412,6 +472,33 @@ def test_a_form_of_another_session_is_refused(browser: TestClient, peopled: Weft
     browser.cookies.set("weft_session", peopled.accounts.sign_in("ben", PASSWORD).secret)
     assert browser.post("/queries/2", data={"csrf": field(shown), "do": "pause"}).status_code == 400
     assert peopled.query(2).state == "active"
+
+
+@pytest.mark.parametrize("path", ["/ask", "/queries/2/change"])
+@pytest.mark.parametrize("signs_in_elsewhere", [False, True])
+def test_a_text_survives_the_end_of_the_session(
+    browser: TestClient, peopled: Weft, path: str, signs_in_elsewhere: bool
+) -> None:
+    signed_in(browser, "ben")
+    token = field(browser.get(path).text)
+    peopled.accounts.sign_out(browser.cookies["weft_session"])
+    if signs_in_elsewhere:
+        signed_in(browser, "ben")
+    text = "SELECT o.id FROM orders o\r\nWHERE o.customer = 'a&b+ü'"
+    refused = browser.post(path, data={"csrf": token, "do": "preview", "sql": text, "text_since": "1"})
+    assert refused.status_code == (400 if signs_in_elsewhere else 403)
+    assert_safe(refused.text)
+    [again] = re.findall(r'<a href="([^"]+)">Open the form again', refused.text)
+    form = browser.get(unescape(again))
+    if not signs_in_elsewhere:
+        assert form.url.path == "/sign-in"
+        given = {"csrf": field(form.text), "name": "ben", "password": PASSWORD, "next": form.url.params["next"]}
+        form = browser.post("/sign-in", data=given)
+    assert form.url.path == path
+    [kept] = re.findall(r">([^<>]*)</textarea>", form.text)[:1]
+    assert unescape(kept) == text.replace("\r\n", "\n")
+    long = browser.post(path, data={"csrf": "x", "do": "preview", "sql": "SELECT " + "o.id, " * 2_000})
+    assert "Open the form again" not in long.text  # an address of this length would be refused
 
 
 def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:

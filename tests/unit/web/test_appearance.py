@@ -125,6 +125,17 @@ def test_a_page_for_strangers_is_accessible_and_fits_a_telephone(stranger: Page,
     look_at(stranger, path)
 
 
+def test_names_from_right_to_left_leave_their_surroundings_in_order(site: Served, ada: Page) -> None:
+    site.weft.install("שלום", "SELECT o.id FROM orders o")
+    site.weft.tick(now="2026-03-14")
+    ada.goto("/")
+    name, count = ada.get_by_role("link", name="שלום"), ada.locator("h2", has_text="שלום").locator(".count")
+    assert count.evaluate("each => each.getClientRects().length") == 1
+    right = name.evaluate("each => each.getBoundingClientRect().right")
+    assert right <= count.evaluate("each => each.getBoundingClientRect().left")
+    site.weft.remove("שלום", purge=True)
+
+
 def test_the_results_of_forms_are_accessible_and_fit_a_telephone(ada: Page) -> None:
     """Pages that no address shows: what is refused, what a step found, and links that are shown once."""
     press = Pressing(ada)

@@ -33,6 +33,14 @@ def test_answers_as_csv_and_json_lines(reader: TestClient, full: Weft) -> None:
     assert reader.get("/queries/99/answers.csv").status_code == 404
 
 
+def test_pages_lead_to_their_formats(browser: TestClient, filled: Weft) -> None:
+    for page, formats in (("/queries/2/answers", ("csv", "jsonl", "atom")), ("/queries", ("ics", "json"))):
+        shown = browser.get(page).text
+        for each in formats:
+            assert f'href="{page}.{each}"' in shown
+            assert browser.get(f"{page}.{each}").status_code == 200
+
+
 def test_the_feed_has_stable_ids_and_changes_only_with_answers(browser: TestClient, filled: Weft) -> None:
     query = filled.show("all-orders").query
     path = f"/queries/{query.query_id}/answers.atom"

@@ -72,6 +72,11 @@ def test_a_view_has_its_page_and_is_refreshed(browser: TestClient, tracked: Weft
     assert_safe(shown)
     assert "<svg" in shown
     assert "Refresh now" in shown
+    assert "rooms was refreshed at this instant already." in sent(browser, "/views/rooms", shown)
+    tracked.tick(now="2026-03-10")
+    assert re.search(
+        r">Refreshed: view rooms at .* UTC: 0 periods changed, 0 gone.<", sent(browser, "/views/rooms", shown)
+    )
 
 
 def test_a_source_that_is_gone_is_shown(browser: TestClient, tracked: Weft, tmp_path: Path) -> None:

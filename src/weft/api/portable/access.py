@@ -145,15 +145,22 @@ class AccessPlan:
         for name, right, about in now:
             yield name, ("right granted", f"{right} {about}", partial(self._accounts.grant, name, right, about))
 
-    def require_objects(self, names: Iterable[str]) -> None:
-        """Raise Refused for a right over something that the home will not have."""
-        known = {folded(each) for each in names}
-        for name, right, about in self._waiting:
-            if right != "channel" and folded(about) not in known:
-                raise Refused(
-                    f"{name} has a right on {about}, which does not exist",
-                    hint=f"Name a table, a view, {RESULTS}.QUERY or {SAVED}.QUERY.",
-                )
+    def baseless(self, gone: Iterable[str]) -> Iterator[tuple[Subject, Refused]]:
+        """Yield a refusal for each right over something that the home will not have, with whose right it is.
+
+        ``gone`` are the names of the objects that are removed.
+        """
+        names = {folded(each) for each in gone}
+        for each in _subjects(self._wanted):
+            for right, about in each.rights:
+                if (each.name, right, about) in self._waiting or (right != "channel" and folded(about) in names):
+                    yield (
+                        each,
+                        Refused(
+                            f"{each.name} has a right on {about}, which does not exist",
+                            hint=f"Name a table, a view, {RESULTS}.QUERY or {SAVED}.QUERY.",
+                        ),
+                    )
 
     def removed(self) -> Iterator[tuple[str, Step]]:
         """Yield the removals of users and groups that the folder does not have."""

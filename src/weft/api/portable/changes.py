@@ -35,7 +35,7 @@ from weft.api.saving import require_compiles
 from weft.api.standing import NewQuery, accepted, defined, pause, remove, resume
 from weft.catalog.naming import folded
 from weft.catalog.queries import OF_ONE_QUERY
-from weft.catalog.records import QueryRecord
+from weft.catalog.records import RESULTS, SAVED, QueryRecord
 from weft.errors import Conflict, Refused
 from weft.execution.home import OpenHome
 from weft.printable import Brief
@@ -96,6 +96,16 @@ def _without(present: Iterable[D], wanted: Iterable[D]) -> tuple[D, ...]:
     return tuple(each for each in present if folded(each.name) not in names)
 
 
+def _things(definitions: Definitions) -> list[str]:
+    """Return the names with which rights name views, queries and saved queries.  The table of a source stays."""
+    queries = [f"{RESULTS}.{each.name}" for each in definitions.queries]
+    return [
+        *(each.name for each in definitions.views),
+        *queries,
+        *(f"{SAVED}.{each.name}" for each in definitions.saved),
+    ]
+
+
 class _Planning:
     def __init__(
         self,
@@ -147,8 +157,8 @@ class _Planning:
         ended = [change for each in self._wanted.queries for change in self._ended(each)]
         self._check_files()
         self._compile_saved()
-        with self._collected():
-            self._access.require_objects(())
+        for each, refused in self._access.baseless(_things(self._removed)):
+            self._note(each, refused)
         return (*accounts, *first, *ended, *middle, *last, *self._of_access(self._access.removed))
 
     @contextmanager

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from ssl import SSLCertVerificationError
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -111,6 +112,10 @@ def _sent(arguments: Sequence[str], stdin: str | None) -> object:
             connection.sock.settimeout(None)
         begun = True
         return printed(response)
+    except SSLCertVerificationError as error:
+        hint = "Name a file with the certificate of its authority in SSL_CERT_FILE, in PEM format."
+        message = f"the certificate of the server is not valid: {error.verify_message}"
+        raise ServerFailed(message, where=os.environ[URL], hint=hint) from None
     except (OSError, HTTPException, ValueError) as error:
         what = "the server ended during this command" if begun else "the server cannot be reached"
         hint = f"Check {URL}, and whether `weft serve --http` runs there."
@@ -153,5 +158,6 @@ def _refusal(response: HTTPResponse) -> WeftError:
             f"this is not the address of a Weft server: status {response.status}", where=os.environ[URL]
         )
     if response.status == 401:
-        return Refused(message, hint=hint or f"Set {TOKEN} to a token from `weft token create`.")
+        header = "Send the header `Authorization: Bearer TOKEN` with"
+        return Refused(message, hint=str(hint or f"{header} a valid token.").replace(header, f"Set {TOKEN} to"))
     return (Refused if response.status < 500 else ServerFailed)(message, hint=hint)

@@ -154,12 +154,13 @@ def _contents(message: Message, channel: str) -> dict[str, Any]:
         ],
         "zone": about.zone,
         "more": message.last_ordinal - last,
-        "see": _line(f"weft results {shlex.quote(message.query_name)} --after {last}{home}"),
+        "see": about.page or _line(f"weft results {shlex.quote(message.query_name)} --after {last}{home}"),
         "sql": _block(about.sql),
         "why": _why(message, channel),
-        "mute": None if message.is_test else _line(_command("mute", message, channel) + home),
+        "mute": None if message.is_test else about.page or _line(_command("mute", message, channel) + home),
         "leave": None if message.is_test else about.unsubscribe or _line(leaving + home),
         "link": about.unsubscribe,
+        "page": about.page,
     }
 
 

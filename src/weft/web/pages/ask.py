@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from weft.execution.backtest import Backtest
 
 _ROWS: Final = 100
-_LONGEST_ADDRESS: Final = 12_000
-"""The maximum length of a text that an address keeps (characters)."""
 _LONGEST_CHECKED: Final = 20_000
 """The maximum length of a text that is checked while somebody types."""
 _NAMED: Final = 500
@@ -62,7 +59,7 @@ def act(visit: Visit) -> Response:
     if draft.untyped and do != "save":
         return visit.show("ask.html", **_values(visit, draft))
     title, step = _STEPS[do]
-    return visit.work(title, lambda job: run(visit, draft, job, step), back=_address(draft))
+    return visit.work(title, lambda job: run(visit, draft, job, step))
 
 
 def run(visit: Visit, draft: Draft, job: Job, step: Step, template: str = "ask.html") -> Outcome:
@@ -86,11 +83,6 @@ def _values(visit: Visit, draft: Draft, **found: Any) -> dict[str, Any]:
     nothing = dict.fromkeys(("explained", "tried", "tested", "chart", "error"))
     shown = {"draft": draft, "types": PARAMETER_TYPES, "dialects": DIALECTS, "first_answers": first_answers(visit)}
     return {**shown, **nothing, "problems": (), "at_install": False, **found}
-
-
-def _address(draft: Draft) -> str:
-    address = f"/ask?{urlencode({'sql': draft.sql, **draft.dialect})}"
-    return address if len(address) <= _LONGEST_ADDRESS else "/ask"
 
 
 def _require_author(visit: Visit) -> None:

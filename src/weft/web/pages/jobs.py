@@ -18,7 +18,7 @@ def show(visit: Visit) -> Response:
         return visit.show("job.html", job=job)
     if not visit.for_part:
         if not visit.is_admin:
-            job.require_current(visit.weft.accounts.rights_version())
+            job.require_current(visit.weft.accounts.reach())
         return visit.outcome(job)
     response = visit.show("job.html", job=job)
     response.headers["hx-redirect"] = job.outcome.path if isinstance(job.outcome, Go) else visit.path

@@ -118,7 +118,8 @@ def change(visit: Visit) -> Response:
     """Show the form for another text, and the earlier texts."""
     query = _query(visit)
     shown = visit.weft.show(query.name, ticks=0)
-    return visit.show("query_change.html", query=query, shown=shown, sql=query.sql, every="", preview=None, error=None)
+    sql = visit.asked("sql") or query.sql
+    return visit.show("query_change.html", query=query, shown=shown, sql=sql, every="", preview=None, error=None)
 
 
 def changed(visit: Visit) -> Response:
@@ -131,7 +132,7 @@ def changed(visit: Visit) -> Response:
         given["text_since"] = visit.whole("text_since")
         return visit.work(f"replace the text of {query.name}", lambda job: _replaced(visit, query, given))
     title = f"see what a new text of {query.name} changes"
-    return visit.work(title, lambda job: _previewed(visit, query, given), back=visit.path)
+    return visit.work(title, lambda job: _previewed(visit, query, given))
 
 
 def _replaced(visit: Visit, query: QueryRecord, given: Mapping[str, Any]) -> Outcome:

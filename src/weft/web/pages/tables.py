@@ -46,7 +46,7 @@ def listed(visit: Visit) -> Response:
         more=more,
         text=text,
         may_load=_loads_somewhere(visit),
-        quarantined=visit.weft.quarantine_counts(),
+        quarantined=visit.weft.quarantine_counts([each.table_id for each in tables]),
         sources=_sources(visit, tables),
     )
 
@@ -85,7 +85,7 @@ def _quarantined(visit: Visit, table: TableRecord) -> dict[str, object]:
         rejected = visit.weft.quarantine_page(table.name, limit=_SAMPLES)
     except NotAllowed:
         return {"rejected": (), "quarantined": 0, "may_load": False}
-    count = visit.weft.quarantine_counts().get(table.table_id, 0)
+    count = visit.weft.quarantine_counts([table.table_id]).get(table.table_id, 0)
     return {"rejected": rejected, "quarantined": count, "may_load": True}
 
 

@@ -108,7 +108,10 @@ def refresh(visit: Visit) -> Response:
 
     def work(job: Job) -> Outcome:
         done = weft.refresh_views(name)
-        return Go(f"/views/{name}", "Refreshed: " + "; ".join(str(each) for each in done))
+        words = "; ".join(each._brief() for each in done)
+        return Go(
+            f"/views/{name}", f"Refreshed: {words}." if done else f"{name} was refreshed at this instant already."
+        )
 
     return visit.work(f"refresh {name}", work, back=f"/views/{name}")
 

@@ -36,9 +36,10 @@ def list_jobs(caller: Caller) -> Fields:
     An administrator sees the jobs of all users. Another token shows only jobs of tokens that have no other scopes than
     its own.
     """
-    rights = caller.weft.accounts.rights_version()
+    reach = caller.weft.accounts.reach()
     jobs = caller.jobs.listed(caller.owner, caller.scopes, caller.user_id)
-    hidden = [{"result": None, **({"problem": None} if each.is_stale(rights) else {})} for each in jobs]
+    stale = [not caller.sees_all and each.is_stale(reach) for each in jobs]
+    hidden = [{"result": None, **({"problem": None} if each else {})} for each in stale]
     items = [{**job_json(each), **hides} for each, hides in zip(jobs, hidden, strict=True)]
     return {"items": items, "next": None}
 
@@ -47,14 +48,14 @@ def _found(caller: Caller, job: str) -> Job:
     """Return a job that the caller may see, with an outcome that she may see.  Raise NotFound or Conflict."""
     found = caller.jobs.find(job, caller.owner, caller.scopes, caller.user_id)
     if not caller.sees_all:
-        found.require_current(caller.weft.accounts.rights_version())
+        found.require_current(caller.weft.accounts.reach())
     return found
 
 
 def show_job(caller: Caller, job: JobId) -> Fields:
     """Show a job, with its result when it is done.
 
-    If rights have changed since its start, it is refused: run the operation again.
+    If your rights have changed since its start, it is refused: run the operation again.
     """
     return job_json(_found(caller, job))
 

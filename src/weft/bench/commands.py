@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from weft.api.weft import Weft
+from weft.bench.times import write_figures
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, WEEKS, weeks, write_week
 from weft.demo.rehearsal import rehearse
@@ -91,9 +92,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
                 served.server.append(took.server)
                 progress(f"  {number + 1}: {name}, serve: {took.wall:.2f} s, server's processors {took.server:.2f} s")
     progress(report(list(times.values())))
-    if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", progress)
 
 
 def prepare(place: Path) -> dict[str, list[str]]:

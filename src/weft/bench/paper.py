@@ -33,7 +33,7 @@ from weft.bench.bench_home import BEGIN, NEW, QUERIES, arrival, messages
 from weft.bench.other_systems import DuckdbQueries, PostgresQueries, with_ts
 from weft.bench.suites import QueryTimes, Record, Rounds, streams
 from weft.bench.tapestry import Bench, require_room
-from weft.bench.times import Times, processor_seconds
+from weft.bench.times import Times, processor_seconds, write_figures
 from weft.charts import Line, Panel, figure
 from weft.errors import ExecutionError
 from weft.execution.reader import stored_files
@@ -117,9 +117,7 @@ def compare(
                     progress(f"  {_line(cost)}")
                 stop_session()
     progress(report(costs))
-    if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in costs], indent=1) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([asdict(each) for each in costs], indent=1) + "\n", progress)
     if charts is not None:
         draw(costs, charts)
 

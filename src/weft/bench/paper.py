@@ -78,7 +78,7 @@ PAPER, TOGETHER = "PostgreSQL, the paper's SQL", "with an index on (newsgroup, t
 class Cost(Times):
     """The cost of a query in one system. ``share`` is the part of the table that is new to the query, if that varies.
 
-    ``rows`` is the number of rows found.
+    ``rows`` is the number of rows found. The rows of Spark's full queries and of its streams are not counted.
     """
 
     figure: str
@@ -295,9 +295,10 @@ def _by_triggers(uri: str, count: int, rounds: int) -> Iterator[Cost]:
 
 def _line(cost: Cost) -> str:
     part = "" if cost.share is None else f", {cost.share:.1%} new"
+    found = "" if cost.how in (SPARK, STREAM) else f", {cost.rows:,} rows"
     return (
         f"figure {cost.figure}: {cost.query}, {cost.messages:,} messages{part}, {cost.how}: {cost.median:.3f} s of "
-        f"processors, {statistics.median(cost.seconds):.3f} s on the clock, {cost.rows:,} rows"
+        f"processors, {statistics.median(cost.seconds):.3f} s on the clock{found}"
     )
 
 

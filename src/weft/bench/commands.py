@@ -29,6 +29,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from weft.api.weft import Weft
+from weft.bench.times import write_figures
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, WEEKS, weeks, write_week
 from weft.demo.rehearsal import rehearse
@@ -91,9 +92,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
                 served.server.append(took.server)
                 progress(f"  {number + 1}: {name}, serve: {took.wall:.2f} s, server's processors {took.server:.2f} s")
     progress(report(list(times.values())))
-    if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([asdict(each) for each in times.values()], indent=2) + "\n", progress)
 
 
 def prepare(place: Path) -> dict[str, list[str]]:
@@ -178,23 +177,28 @@ def report(times: Sequence[CommandTimes]) -> str:
     >>> print(report([CommandTimes("try", "cold", [2.0, 9.0, 4.0], [5.0, 6.0, 7.0])]))
     seconds     cold: wall  processors
     try               4.00        6.00
-    >>> print(report([CommandTimes("try", "serve", [0.2], [0.1], [0.3])]))
-    seconds    serve: wall  processors    server
-    try               0.20        0.10      0.30
+    >>> print(report([CommandTimes("try", "cold", [4.0], [6.0]), CommandTimes("tick", "serve", [0.2], [0.1], [0.3])]))
+    seconds     cold: wall  processors   serve: wall  processors    server
+    try               4.00        6.00
+    tick                                        0.20        0.10      0.30
     """
     ways = list(dict.fromkeys(each.way for each in times))
     served = {each.way for each in times if each.server}
     heads = (f"{way + ': wall':>14}{'processors':>12}" + (f"{'server':>10}" if way in served else "") for way in ways)
     lines = ["seconds " + "".join(heads)]
+    found = {(each.command, each.way): each for each in times}
     for name in dict.fromkeys(each.command for each in times):
-        cells = [each for way in ways for each in times if (each.command, each.way) == (name, way)]
-        figures = (
-            f"{statistics.median(each.wall):14.2f}{statistics.median(each.processor):12.2f}"
-            + (f"{statistics.median(each.server):10.2f}" if each.server else "")
-            for each in cells
-        )
-        lines.append(f"{name:8}" + "".join(figures))
+        figures = (_figures(found.get((name, way)), way in served) for way in ways)
+        lines.append(f"{name:8}{''.join(figures)}".rstrip())
     return "\n".join(lines)
+
+
+def _figures(times: CommandTimes | None, served: bool) -> str:
+    """Return the columns of a method, which are empty if it did not run the command."""
+    if times is None:
+        return " " * (36 if served else 26)
+    server = f"{statistics.median(times.server):10.2f}" if served else ""
+    return f"{statistics.median(times.wall):14.2f}{statistics.median(times.processor):12.2f}{server}"
 
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")

@@ -30,8 +30,8 @@ from unittest.mock import patch
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, DAY
 from weft.bench.synopses import FORMULAS, TABLES, EventLog, instant_after, load_events
-from weft.bench.times import Times
-from weft.bench.view_refreshes import VIEWS, record_days, record_history
+from weft.bench.times import Times, write_figures
+from weft.bench.view_refreshes import VIEWS, record_days, record_history, require_days
 from weft.errors import ExecutionError
 from weft.execution.engines import choosing
 from weft.execution.engines.choosing import NOTHING, EngineBounds
@@ -67,9 +67,11 @@ class EngineTime:
 def compare(periods: int, events: int, folder: Path | None, out: Path | None, progress: Callable[[str], None]) -> None:
     """Measure both engines, print the results, and write the figures to ``out`` as JSON lines.
 
-    0 ``periods`` or 0 ``events`` omits the views or the synopses. Raise ExecutionError if the engines give different
-    numbers of rows.
+    0 ``periods`` or 0 ``events`` omits the views or the synopses. Raise Refused for fewer periods than the tables have
+    rows. Raise ExecutionError if the engines give different numbers of rows.
     """
+    if periods:
+        require_days([periods], EMPLOYEES)
     times: list[EngineTime] = []
     with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         for prepare, measure, size in ((_history, _views, periods), (_events, _synopses, events)):
@@ -88,9 +90,7 @@ def compare(periods: int, events: int, folder: Path | None, out: Path | None, pr
             shutil.rmtree(home)
     _check(times)
     progress(report(times))
-    if out is not None:
-        out.write_text("".join(json.dumps(asdict(each)) + "\n" for each in times), encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, "".join(json.dumps(asdict(each)) + "\n" for each in times), progress)
 
 
 def _measured(measure: Callable[[Weft, str], Iterator[EngineTime]], home: Path, engine: str) -> list[EngineTime]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.api.weft import Weft
 from weft.bench.delta_session import delta_session
+from weft.bench.times import write_figures
 from weft.errors import ExecutionError, Refused
 from weft.runtime.session import stop_session
 from weft.storage.local_sql import connect
@@ -89,10 +90,8 @@ def compare(
             times += measured
         stop_session()
     progress(report(times))
-    if out is not None:
-        figures = [{**asdict(each), "median": each.median, "rows_a_second": each.rows / each.median} for each in times]
-        out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    figures = [{**asdict(each), "median": each.median, "rows_a_second": each.rows / each.median} for each in times]
+    write_figures(out, json.dumps(figures, indent=2) + "\n", progress)
 
 
 def ways(kind: str) -> list[str]:

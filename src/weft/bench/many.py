@@ -23,6 +23,7 @@ from typing import Any, Final
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.bench.bench_home import GROUPS, NEW, BenchHome, TickTimes
+from weft.bench.times import write_figures
 from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 
@@ -79,9 +80,7 @@ def compare(
         many = {_SHAPES: (f"{_SHAPES} shapes", list(islice(_queries_of_many_shapes(), _SHAPES)))}
         cases += _measure(place, messages, many, ticks, warm, progress)
     progress(report(cases))
-    if out is not None:
-        out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([_json(case) for case in cases], indent=2) + "\n", progress)
     stop_session()
 
 

@@ -33,7 +33,7 @@ from weft.bench.bench_home import BEGIN, NEW, QUERIES, arrival, messages
 from weft.bench.other_systems import DuckdbQueries, PostgresQueries, with_ts
 from weft.bench.suites import QueryTimes, Record, Rounds, streams
 from weft.bench.tapestry import Bench, require_room
-from weft.bench.times import Times, processor_seconds
+from weft.bench.times import Times, processor_seconds, write_figures
 from weft.charts import Line, Panel, figure
 from weft.errors import ExecutionError
 from weft.execution.reader import stored_files
@@ -78,7 +78,7 @@ PAPER, TOGETHER = "PostgreSQL, the paper's SQL", "with an index on (newsgroup, t
 class Cost(Times):
     """The cost of a query in one system. ``share`` is the part of the table that is new to the query, if that varies.
 
-    ``rows`` is the number of rows found.
+    ``rows`` is the number of rows found. The rows of Spark's full queries and of its streams are not counted.
     """
 
     figure: str
@@ -117,9 +117,7 @@ def compare(
                     progress(f"  {_line(cost)}")
                 stop_session()
     progress(report(costs))
-    if out is not None:
-        out.write_text(json.dumps([asdict(each) for each in costs], indent=1) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([asdict(each) for each in costs], indent=1) + "\n", progress)
     if charts is not None:
         draw(costs, charts)
 
@@ -297,9 +295,10 @@ def _by_triggers(uri: str, count: int, rounds: int) -> Iterator[Cost]:
 
 def _line(cost: Cost) -> str:
     part = "" if cost.share is None else f", {cost.share:.1%} new"
+    found = "" if cost.how in (SPARK, STREAM) else f", {cost.rows:,} rows"
     return (
         f"figure {cost.figure}: {cost.query}, {cost.messages:,} messages{part}, {cost.how}: {cost.median:.3f} s of "
-        f"processors, {statistics.median(cost.seconds):.3f} s on the clock, {cost.rows:,} rows"
+        f"processors, {statistics.median(cost.seconds):.3f} s on the clock{found}"
     )
 
 

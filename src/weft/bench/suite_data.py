@@ -22,7 +22,7 @@ _PROGRAM: Final = "tpchgen-cli"
 _FIRST: Final = 1_577_836_800_000_000
 """The ts of TPC-H's first batch: 2020-01-01 00:00:00 UTC."""
 _APART: Final = 60_000_000
-"""The microseconds between two batches of TPC-H."""
+"""The microseconds for each 0.0001 of the rows, the smallest batch."""
 
 
 class SuiteData(Protocol):
@@ -83,7 +83,7 @@ class Tpch:
 
     def instant(self, high: float) -> int:
         """Return the instant of the last batch below the share."""
-        return _FIRST + round(high * 1000) * _APART
+        return _FIRST + round(high * 10_000) * _APART
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from unittest.mock import patch
 
 from weft.api.weft import Weft
 from weft.bench.suite_data import SuiteData, write
-from weft.bench.times import Times
-from weft.errors import JvmEnded, LimitExceeded, SqlError
+from weft.bench.times import Times, write_figures
+from weft.errors import JvmEnded, LimitExceeded, Refused, SqlError
 from weft.execution.reader import Reader
 from weft.runtime.session import spark_errors, stop_session
 from weft.runtime.watchdog import limited
@@ -101,8 +101,17 @@ def compare(
 ) -> None:
     """Measure the queries (all of the suite if ``names`` is empty), print the results, and write them to ``out``.
 
-    ``seconds`` is the time limit of each tick, of each full query and of each batch of a stream.
+    ``seconds`` is the time limit of each tick, of each full query and of each batch of a stream. Raise Refused for a
+    name that the suite does not have, and if the batches have all rows.
     """
+    other = next((name for name in names if name not in data.queries), None)
+    if other is not None:
+        raise Refused(f"{other!r} is not a query of this benchmark", hint=f"Use one of {', '.join(data.queries)}.")
+    if rounds.shares[0] <= 0:
+        raise Refused(
+            f"{rounds.warm + rounds.ticks} batches of {rounds.batch:g} of the rows leave no first delivery",
+            hint="Use fewer ticks or a smaller --batch.",
+        )
     texts = {name: text for name, text in data.queries.items() if name in names or not names}
     with (
         TemporaryDirectory(prefix="weft-bench-", dir=folder) as text,
@@ -145,9 +154,8 @@ class Record:
 
     def _show(self, line: str) -> None:
         self.progress(line)
-        if self.out is not None:
-            found = [asdict(each) for each in self.times.values()]
-            self.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        found = [asdict(each) for each in self.times.values()]
+        write_figures(self.out, json.dumps(found, indent=2) + "\n", lambda _: None)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from weft.api import Weft
 from weft.api.standing import Keep
+from weft.bench.times import write_figures
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.phases import measure_phases
@@ -121,10 +122,8 @@ def compare(
             for each in compared:
                 progress(f"  answered from a history of {each.events:,} events: {each.seconds:.2f} s a batch")
     homes = list(_ticked(log, batches, progress)) if ticks else []
-    if out is not None:
-        lines = [json.dumps(each) for each in (*map(_json, runs), *map(asdict, from_history), *homes)]
-        out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    lines = [json.dumps(each) for each in (*map(_json, runs), *map(asdict, from_history), *homes)]
+    write_figures(out, "\n".join(lines) + "\n", progress)
 
 
 def _ticked(log: EventLog, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, object]]:

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.bench.delta_session import delta_session
+from weft.bench.times import write_figures
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases
@@ -102,9 +103,7 @@ def each_size(
     if len(sizes) > 1:
         ratio = sizes[-1].tick / sizes[0].tick
         progress(f"tick at {messages[-1]:,} / tick at {messages[0]:,}: {ratio:.2f}")
-    if out is not None:
-        out.write_text(json.dumps([as_json(size) for size in sizes], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([as_json(size) for size in sizes], indent=2) + "\n", progress)
     stop_session()
 
 

@@ -1,4 +1,4 @@
-"""Measure computations on the clock and in processor seconds.
+"""Measure computations on the clock and in processor seconds, and write the figures.
 
 On a machine with other load, only the processor seconds are comparable.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from weft.errors import ExecutionError
 from weft.runtime.session import running_jvm, session_started
 
 T = TypeVar("T")
@@ -48,3 +49,17 @@ class Times:
         self.seconds.append(time.perf_counter() - before)
         self.processor.append(processor() - used)
         return result
+
+
+def write_figures(out: Path | None, figures: str, progress: Callable[[str], None]) -> None:
+    """Write the figures to ``out`` if it is given. Raise ExecutionError if that fails."""
+    if out is None:
+        return
+    try:
+        out.write_text(figures, encoding="utf-8")
+    except OSError as error:
+        raise ExecutionError(
+            f"the figures could not be written to {out}: {error.strerror}",
+            hint="The lines above have the measurements. Free some space, or use another file with --out.",
+        ) from error
+    progress(f"written to {out}")

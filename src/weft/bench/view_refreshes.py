@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.algebra.relation import Scan
 from weft.api.weft import Weft
-from weft.bench.directory import BEGIN, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
+from weft.bench.directory import BEGIN, CHANGES, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
+from weft.bench.times import write_figures
 from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.history_log import record_one
 from weft.execution.reader import Reader
@@ -102,7 +103,7 @@ def compare(
     views. Raise Refused if a history has fewer periods than the tables have rows. Raise ExecutionError if a view and
     its recomputation differ.
     """
-    _check(periods, employees)
+    require_days(periods, employees)
     warm, counted, full = rounds
     with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
         directories = [
@@ -117,13 +118,12 @@ def compare(
             each.weft.close()
     cases = [each.case for each in directories]
     progress(report(cases))
-    if out is not None:
-        out.write_text(json.dumps([_json(case) for case in cases], indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps([_json(case) for case in cases], indent=2) + "\n", progress)
     stop_session()
 
 
-def _check(periods: Sequence[int], employees: int) -> None:
+def require_days(periods: Sequence[int], employees: int) -> None:
+    """Raise Refused for employees that are too few for a day's changes, and for periods that are too few for a day."""
     if employees < MIN_EMPLOYEES:
         raise Refused(
             f"{employees:,} employees are too few for the changes of a day", hint=f"Use {MIN_EMPLOYEES:,} or more."
@@ -133,7 +133,7 @@ def _check(periods: Sequence[int], employees: int) -> None:
         rows = sum(table.rows for table in tables(employees))
         raise Refused(
             f"{few:,} periods are too few: {rows:,} rows of {employees:,} employees have at least one period each",
-            hint="Use more --periods or fewer --employees.",
+            hint=f"Use {rows + CHANGES:,} periods or more.",
         )
 
 

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.bench.bench_home import COLUMNS, GROUPS, messages
+from weft.bench.times import write_figures
 from weft.runtime.session import stop_session
 
 _WIDE: Final = 40
@@ -101,9 +102,7 @@ def compare(
                 url, callers, clients, rounds, think, lambda: measured.busy_ticks.append(_tick(weft))
             )
     progress(report(measured))
-    if out is not None:
-        out.write_text(json.dumps(asdict(measured), indent=2) + "\n", encoding="utf-8")
-        progress(f"written to {out}")
+    write_figures(out, json.dumps(asdict(measured), indent=2) + "\n", progress)
     stop_session()
 
 

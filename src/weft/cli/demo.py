@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from weft.cli import printing
 from weft.cli.frame import example
 from weft.configuration import configuration
+from weft.errors import Refused
 
 if TYPE_CHECKING:
     from weft.api.weft import Weft
@@ -26,8 +28,35 @@ _Full = Annotated[int, typer.Option(min=0, help="Rounds that run the full querie
 _Seconds = Annotated[
     float, typer.Option(min=1, help="Time limit of each tick, full query and batch of a stream, in seconds.")
 ]
-_Tables = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the tables (default: the system's).")]
-_Out = Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.")]
+
+
+def _writable(out: Path | None) -> Path | None:
+    """Raise Refused if the file cannot be written: the measurement comes first, and it may take hours."""
+    if out is None:
+        return None
+    new = not os.path.lexists(out)
+    try:
+        out.open("a").close()
+    except OSError as error:
+        raise Refused(
+            f"{out} cannot be written: {error.strerror}", hint="Use --out with a file in a folder that exists."
+        ) from error
+    if new:
+        out.unlink()
+    return out
+
+
+_FOLDER: Final[Mapping[str, Any]] = {"metavar": "DIR", "file_okay": False, "writable": True}
+_Tables = Annotated[
+    Path | None, typer.Option(help="Folder for the tables (default: the system's).", exists=True, **_FOLDER)
+]
+_Homes = Annotated[
+    Path | None, typer.Option(help="Folder for the homes (default: the system's).", exists=True, **_FOLDER)
+]
+_Out = Annotated[Path | None, typer.Option(metavar="FILE", help="A JSON file for the figures.", callback=_writable)]
+_Lines = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file of JSON lines for the figures.", callback=_writable)
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -118,7 +147,7 @@ def paper(
     ] = None,
     folder: _Tables = None,
     out: _Out = None,
-    charts: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder for charts (SVG).")] = None,
+    charts: Annotated[Path | None, typer.Option(help="A folder for charts (SVG).", **_FOLDER)] = None,
 ) -> None:
     """Repeat figures 5 to 9 of the paper, with Spark, DuckDB, Structured Streaming and PostgreSQL beside Weft."""
     from weft.bench.paper import compare
@@ -170,9 +199,7 @@ def _served(weft: Weft) -> Iterator[str]:
 
 def commands(
     rounds: Annotated[int, typer.Option(min=1, help="Runs of each command in each way.")] = 5,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the home (default: the system's).")
-    ] = None,
+    folder: _Homes = None,
     out: _Out = None,
 ) -> None:
     """Measure commands on the demo's home, each in its own process, without and with the class-data archive."""
@@ -206,9 +233,7 @@ def views(
     rounds: Annotated[int, typer.Option(min=1, help="Batches measured with each history.")] = 7,
     warm: Annotated[int, typer.Option(min=1, help="Batches that run before the measured batches.")] = 3,
     full: Annotated[int, typer.Option(min=0, help="Rounds in which Spark also recomputes the views.")] = 3,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the homes (default: the system's).")
-    ] = None,
+    folder: _Homes = None,
     out: _Out = None,
 ) -> None:
     """Compare refreshing temporal views after a batch of changes with recomputing them in Spark."""
@@ -220,10 +245,8 @@ def views(
 def engines(
     periods: Annotated[int, typer.Option(min=0, help="Periods of the recorded history; 0: no views.")] = 1_000_000,
     events: Annotated[int, typer.Option(min=0, help="Events of the log; 0: no synopses.")] = 1_000_000,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the homes (default: the system's).")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="A file of JSON lines for the figures.")] = None,
+    folder: _Homes = None,
+    out: _Lines = None,
 ) -> None:
     """Compare the two engines of views and synopses: DuckDB in the driver, and Spark."""
     from weft.bench.engines import compare
@@ -238,7 +261,7 @@ def synopses(
         typer.Option(min=1, help="Events in a batch; can be repeated (default: 1000, 10000, 100000)."),
     ] = None,
     in_memory: Annotated[bool, typer.Option("--in-memory", help="Do not measure the ticks of a home.")] = False,
-    out: _Out = None,
+    out: _Lines = None,
 ) -> None:
     """Measure how many events a second synopses process, compared with the whole history."""
     from weft.bench.synopses import compare

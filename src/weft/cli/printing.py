@@ -223,10 +223,10 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def working_on_spark(text: str) -> AbstractContextManager[Callable[[str], None]]:
-    """Show a spinner as ``working`` does.  If Spark is not running, mention how long the start takes."""
+    """Show a spinner as ``working`` does.  If Spark is not running, mention how long a start takes."""
     from weft.runtime.session import session_started
 
-    return working(text if session_started() else f"{text} (starting Spark takes 5 to 15 s)")
+    return working(text if session_started() else f"{text} (a start of Spark, if needed, takes 5 to 15 s)")
 
 
 @contextmanager

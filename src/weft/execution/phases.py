@@ -14,7 +14,7 @@ from typing import Final
 PLANNING: Final = "settling, planning"
 READING: Final = "reading news and look-ups"
 ANALYSIS: Final = "Spark's analysis"
-COMPUTING: Final = "Spark's planning and job"
+COMPUTING: Final = "computing"
 TAKING_IN: Final = "processing states"
 SETTLING: Final = "known answers, ordinals"
 COMMITTING: Final = "commit"

@@ -10,7 +10,8 @@ import pytest
 
 from weft.bench.nexmark_texts import Events
 from weft.bench.suite_data import Nexmark, SuiteData, Tpch, write
-from weft.bench.suites import Rounds
+from weft.bench.suites import Rounds, compare
+from weft.errors import Refused
 
 SHARES = (0.0, 0.5, 0.9, 1.0)
 
@@ -44,3 +45,20 @@ def test_batches_have_each_row_once(suite: str, tmp_path: Path) -> None:
 
 def test_the_first_part_is_what_the_batches_leave() -> None:
     assert Rounds(1, 2, 1, 0.01).shares == pytest.approx([0.97, 0.98, 0.99, 1.0])
+
+
+def test_the_smallest_batches_of_tpch_have_instants_of_their_own(tmp_path: Path) -> None:
+    instants = [Tpch(tmp_path, 1).instant(share) for share in Rounds(2, 3, 1, 0.0001).shares]
+    assert len(set(instants)) == len(instants)
+
+
+@pytest.mark.parametrize(
+    ("names", "rounds", "refusal"),
+    [
+        (["q4", "q99"], Rounds(1, 1, 0, 0.01), "'q99' is not a query of this benchmark"),
+        ([], Rounds(3, 17, 0, 0.05), "20 batches of 0.05 of the rows leave no first delivery"),
+    ],
+)
+def test_what_a_suite_cannot_measure_is_refused(names: list[str], rounds: Rounds, refusal: str) -> None:
+    with pytest.raises(Refused, match=refusal):
+        compare(Nexmark(Events(2_000, 0, 1_000)), names, rounds, 60, None, None, print)

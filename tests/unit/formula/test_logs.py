@@ -159,3 +159,12 @@ def test_batches_end_with_the_log() -> None:
     assert [[point.number for point in batch] for batch in batches(counted(), 2)] == [[0, 1], [2, 3], [4]]
     large = [TimePoint(0, 0), TimePoint(1, 0, {"P": [(1,)] * 5}), TimePoint(2, 0), TimePoint(3, 0, {"P": [(1,)]})]
     assert [[point.number for point in batch] for batch in batches(large, 3)] == [[0], [1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("line", "timed", "hinted"), [("open,a,7", False, True), ("open,a,7,8", False, False), ("open,a,b,7", True, False)]
+)
+def test_a_time_in_a_log_without_times_has_a_hint(line: str, timed: bool, hinted: bool) -> None:
+    with pytest.raises(FormulaError) as refused:
+        list(events([line], {"open": (STRING,)}, timed=timed))
+    assert ("use a file with .timed. in its name" in (refused.value.hint or "")) == hinted

@@ -40,7 +40,7 @@ def events(
                 )
             at = now if previous is None else at + max(0, now - previous)
             previous = now
-        yield TimePoint(number, at, _rows(fields, known, name, place))
+        yield TimePoint(number, at, _rows(fields, known, timed, name, place))
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[tuple[str, list[str]]]:
@@ -66,7 +66,9 @@ def _time(text: str, name: str, place: str) -> int:
     return at
 
 
-def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: str, place: str) -> dict[str, list[Row]]:
+def _rows(
+    fields: list[str], known: Mapping[str, tuple[DataType, ...]], timed: bool, name: str, place: str
+) -> dict[str, list[Row]]:
     event, values = fields[0], fields[1:]
     types = known.get(event)
     if types is None:
@@ -76,6 +78,9 @@ def _rows(fields: list[str], known: Mapping[str, tuple[DataType, ...]], name: st
             f"{name}: {event} has {counted(len(types), 'column')} in the specification, but the line has "
             f"{counted(len(values), 'value')}",
             where=place,
+            hint=None
+            if timed or len(values) != len(types) + 1
+            else "If the last value of each line is its time, use a file with .timed. in its name.",
         )
     try:
         row = tuple(int(value) if type == BIGINT else value for value, type in zip(values, types, strict=True))

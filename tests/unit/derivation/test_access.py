@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netnews import TABLES, table
-from weft.algebra.access import DeltaScan, FullScan, Lookup
+from weft.algebra.access import DeltaScan, FullScan, Key, Lookup
 from weft.algebra.schema import DATE, STRING
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import keyless
@@ -122,7 +122,7 @@ def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
     )
     path = found[0].paths["u"]
     assert isinstance(path, Lookup)
-    assert (path.column, path.via_column) == ("name", "sender")
+    assert (path.key, path.via_key) == (Key("name"), Key("sender"))
 
 
 def test_the_first_delivery_reads_whole_tables() -> None:

@@ -186,5 +186,5 @@ def in_spark(reader: Reader, rows: Rows) -> DataFrame:
 
 def keys_in_spark(path: Lookup, rows: DataFrame) -> DataFrame:
     """Return the keys of a look-up. NULL is a key only of a null-safe equality, and NaN is one of each."""
-    keys = rows.select(key_column(rows, path.via_key))
+    keys = rows.select(key_column(rows, path.via_key).alias("_key"))
     return keys if path.null_safe else keys.where(keys[0].isNotNull())

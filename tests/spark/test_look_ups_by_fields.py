@@ -91,30 +91,31 @@ def test_fields_are_looked_up_in_each_way(
     way: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS[way])
+    texts = QUERIES[::3] if way == "spark" else QUERIES  # Spark takes long to plan its scans
     chance, weft, done = random.Random(SEEDS[way]), replay_home(tmp_path / "home"), 0
     rows = {table: drawn(chance) for table in TABLES}
     for until in CUTS:
         for table in TABLES:
             load(weft, spark, table, [row for row in rows[table] if done <= row[3] - GRID < until], COLUMNS)
         if not done:
-            for number, text in enumerate(QUERIES):
+            for number, text in enumerate(texts):
                 weft.install(f"q{number}", text)
         weft.tick(now=GRID + until)
         assert {each.reason for each in weft.queries()} == {None}
         done = until
-    same_answers(weft, {table: [(row, None) for row in rows[table]] for table in TABLES})
+    same_answers(weft, texts, {table: [(row, None) for row in rows[table]] for table in TABLES})
     folder = layout.arrangements_folder(weft.home)
     by_fields = [each.name for each in folder.iterdir() if "." in each.name] if folder.exists() else []
     assert len(by_fields) == (6 if way == "arrangements" else 0)
 
 
-def same_answers(weft: Weft, held: Mapping[str, Sequence[tuple[Row, int | None]]]) -> None:
+def same_answers(weft: Weft, texts: Sequence[str], held: Mapping[str, Sequence[tuple[Row, int | None]]]) -> None:
     some = 0
-    for number, text in enumerate(QUERIES):
+    for number, text in enumerate(texts):
         answers = expected(held, text, LAST + 1)
         assert first_instants(weft, f"q{number}") == answers, text
         some += bool(answers)
-    assert some >= len(QUERIES) - 1
+    assert some >= len(texts) - 1
 
 
 def test_fields_of_tracked_tables_are_looked_up(
@@ -140,7 +141,7 @@ def test_fields_of_tracked_tables_are_looked_up(
         weft.tick(now=GRID + until)
         assert {each.reason for each in weft.queries()} == {None}
         done = until
-    same_answers(weft, held)
+    same_answers(weft, QUERIES, held)
 
 
 def changes(held: Sequence[tuple[Row, int | None]], until: int) -> str:

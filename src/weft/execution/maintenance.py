@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -262,7 +261,7 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
                     remove(folder)
             yield Done(name, "delete", "no plan and no view uses it")
             return
-        arrangement = _opened(folder, *known)
+        arrangement = _opened(home, name, *known)
         runs = arrangement.runs_to_merge
         if runs:
             if not dry_run:
@@ -273,14 +272,15 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
         yield Done(name, "delete" if known is None else "merge", "not done", error.message)
 
 
-def _opened(folder: Path, key: Key | list[str], table: TableSchema | None) -> Arrangement:
+def _opened(home: OpenHome, name: str, key: Key | list[str], table: TableSchema | None) -> Arrangement:
     """Open the arrangement with the columns that it has."""
+    folder = layout.arrangements_folder(home.folder) / name
     if isinstance(key, Key):
         assert table is not None
         own, schema = keyed_schema(table, key, (), folder)
         return Arrangement.open(folder, [own], schema)
     schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
-    if "-key-" in folder.name:
+    if "-key-" in name:
         schema = pa.schema([schema.field(each) for each in key])
     return Arrangement.open(folder, key, schema)
 

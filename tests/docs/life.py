@@ -148,7 +148,7 @@ def _path_words(path: Access) -> str:
             return f"`DeltaScan`: the rows of `{path.table}` whose `{path.column}`{shift} is in the window"
         case Lookup():
             return (
-                f"`Lookup`: the rows of `{path.table}` whose `{path.column}` is a `{path.via_column}` "
+                f"`Lookup`: the rows of `{path.table}` whose `{path.key.name}` is a `{path.via_key.name}` "
                 f"of `{path.via.view}`"
             )
         case _:

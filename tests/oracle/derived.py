@@ -187,7 +187,7 @@ def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) 
     """Which rows a view must hold."""
     if isinstance(path, Lookup):
         equal = "IS NOT DISTINCT FROM" if path.null_safe else "="
-        same = f"via_row.{path.via_column} {equal} {path.table}.{path.column}"
+        same = f"via_row.{path.via_key.column} {equal} {path.table}.{path.key.column}"
         return f"EXISTS (SELECT 1 FROM {path.via.view}{suffix} AS via_row WHERE {same})"
     assert isinstance(path, DeltaScan)
     return " OR ".join(
@@ -228,8 +228,8 @@ class StateTables:
         keys = Keys((groups,), (key_columns(state)[groups][1],), (any(path.null_safe for path in look_ups),))
         (name,) = keys.columns
         vias = (
-            f"SELECT {path.via_column} AS {name} FROM {path.via.view}{suffix}"
-            + ("" if path.null_safe else f" WHERE {path.via_column} IS NOT NULL")
+            f"SELECT {path.via_key.column} AS {name} FROM {path.via.view}{suffix}"
+            + ("" if path.null_safe else f" WHERE {path.via_key.column} IS NOT NULL")
             for path in look_ups
         )
         text = f"SELECT DISTINCT * FROM ({' UNION ALL '.join(vias)}) AS vias"

@@ -10,10 +10,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
+import pyarrow as pa
+
+from weft.algebra.access import Key
 from weft.algebra.schema import STRING, Column, DataType, TableSchema
+from weft.execution.reader import key_column
 from weft.extraction.nested_values import is_of
 from weft.sql.lower.query import bind
 from weft.sql.rendering import render
+from weft.storage.json_fields import field_values
 from weft.storage.nested import nested_array, nested_value
 
 if TYPE_CHECKING:
@@ -32,6 +37,17 @@ WORDS = (
     "2020-01-01 10:00:00.123456+02:00", "2020-01-01 25:00:00", "2020-01-01 10:00", "null",
     "2020-01-01 10:00:60", "2020-01-01T10:00Z", "2020-01-01 10:00:00+18:30", "2020-01-01 10:00:0\u0663",
 )  # fmt: skip
+
+PAIRS = (("STRING", "INT"), ("TINYINT", "STRING"), ("BIGINT", "BIGINT"), ("STRING", "SMALLINT"))
+ODD = (
+    "", "x", "null", '"a"', "[]", '[{"a": 1}]', "{} x", "{'a': 1}", '{"a": 1}{"a": 2}', '{"a": 1, "a": 2}', '{"A": 1}',
+    '{"\\u0061": "x"}', '{"a": "\\ud83d\\ude00\\u0000"}', '{"a": "\\ud800"}', '{"a": "1"}', '{"a": -0}', '{"a": 01}',
+    '{"a": {"a": 1}, "c d": [{"a": 1}]}', '{"c d": {"a": 1, "a": 2}}', '{"c d": {"a": 1}, "c d": {"B": 1}}',
+    '{"c d": {"a": true, "B": 1.0}}', '{"c d": "{}"}', '{"c d": "{\\"a\\": 1}"}', ' {"a" : 7 } ', '{"a": NaN}',
+    '{"a": 1, "c d": {"B": "x", "a": 7}, "a": 3}', '{"x": "y", "c d": {"a": 7, "B": [1]}}',
+    '{"a": 18446744073709551615}', '{"a": 128, "c d": {"B": 5}}',
+)  # fmt: skip
+"""JSON texts, and others, of which few are accepted."""
 
 
 def drawn_type(chance: random.Random, depth: int) -> str:
@@ -158,6 +174,25 @@ def test_what_spark_has_is_written_and_leaves_as_it_is(spark: SparkSession) -> N
                 assert nested_array([given[n]], kind).null_count == 0
                 compared[kind.name] += 1
     assert min(compared[name] for name in ("ARRAY", "MAP", "STRUCT")) > TYPES, compared
+
+
+def test_the_fields_of_look_ups_are_what_spark_reads(spark: SparkSession) -> None:
+    chance, counts = random.Random(11), Counter[str]()
+    shapes = [DataType.parse_nested(f"STRUCT<a: {one}, `c d`: STRUCT<a: {one}, B: {other}>>") for one, other in PAIRS]
+    texts = [[drawn_json(chance, kind) for kind in shapes] for _ in range(VALUES)]
+    texts += [[text] * len(shapes) for text in ODD]
+    frame = spark.createDataFrame(texts, ", ".join(f"t{n} STRING" for n in range(len(shapes))))
+    for n, shape in enumerate(shapes):
+        for path in (("a",), ("c d", "a"), ("c d", "B")):
+            key = Key(f"t{n}", path, shape)
+            read = [row[0] for row in frame.select(key_column(frame, key)).collect()]
+            assert read == [row[0] for row in frame.selectExpr(render.key(key)).collect()]
+            for row, value in zip(texts, read, strict=True):
+                found = field_values(pa.chunked_array([[row[n]]], pa.string()), path, key.type)
+                assert found is None or found.to_pylist() == [value], (row[n], str(shape), path)
+                accepted = "accepted" if is_of(row[n], shape) else "other"
+                counts[f"{accepted}, {'unsure' if found is None else 'sure'}"] += 1
+    assert counts["accepted, sure"] > 4 * counts["accepted, unsure"] > 0, counts
 
 
 def reads_same(ours: Any, sparks: Any) -> bool:

@@ -137,6 +137,10 @@ MICROSECONDS = "microseconds"
 """The function that returns the length of an interval in microseconds.  The text of a query has no such function."""
 OF_MICROSECONDS = "interval of microseconds"
 """The inverse of ``MICROSECONDS``."""
+FIELD: Final = "field of"
+"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.  The arguments
+are the value and the name of the field.
+"""
 
 
 def call(name: str, *args: Scalar, type: DataType = BOOLEAN) -> Call:

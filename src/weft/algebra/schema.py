@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
@@ -269,6 +269,15 @@ def _field(text: str, depth: int) -> tuple[str, DataType]:
     if match is None:
         raise ValueError(f"not a field and its type: {text.strip()[:80]!r}")
     return match[1].replace("``", "`") if match[1] else match[2], DataType.parse_nested(match[3], depth)
+
+
+def path_text(names: Iterable[str]) -> str:
+    """Return the names of a column and of its fields, separated by dots and in backquotes if necessary.
+
+    >>> path_text(["info", "zip code"])
+    'info.`zip code`'
+    """
+    return ".".join(map(_field_name, names))
 
 
 def _field_name(name: str) -> str:

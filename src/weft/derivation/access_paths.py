@@ -12,13 +12,13 @@ Proof: proofs/Rewrites.v: access_paths_rule.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from weft.algebra import relation as relational
-from weft.algebra.access import Access, DeltaScan, FullScan, KeyScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Key, KeyScan, Lookup, is_field_key
 from weft.algebra.calendar import near
 from weft.algebra.event import Event
-from weft.algebra.scalar import Call, Case, ColumnRef, Literal, Param, Scalar, children
+from weft.algebra.scalar import FIELD, Call, Case, ColumnRef, Literal, Param, Scalar, children
 from weft.algebra.schema import BOOLEAN, TIMESTAMP
 from weft.algebra.traverse import substitute
 from weft.derivation.exact import Delta
@@ -26,6 +26,8 @@ from weft.derivation.lives import KEYS, PERIODS, Lives, with_bodies
 from weft.derivation.stateful import bodies, key_columns
 
 _ANY: Final = Literal(True, BOOLEAN, fixed=True)
+_Side: TypeAlias = "tuple[ColumnRef, Key]"
+"""A side of an equality: a column, and the key that is the column or one of its fields."""
 
 
 def access_paths(event: Event) -> dict[str, Access]:
@@ -91,17 +93,24 @@ def _reach(around: relational.Relation, paths: dict[str, Access], known: Mapping
     for alias, scan in scans.items():
         if not scan.table.id and not isinstance(paths.get(alias), KeyScan):
             paths[alias] = FullScan(scan.table.name)  # the parameters of queries have no window
-    pairs = sorted(_equalities(demanded, origins), key=lambda pair: _needs_all_groups(pair[0], scans))
+    pairs = [pair for pair in _equalities(demanded, origins) if _is_possible(pair[0], scans)]
+    pairs.sort(key=lambda pair: _needs_all_groups(pair[0][0], scans))
     while True:
-        reaching = next((pair for pair in pairs if pair[0].scan in scans and _reaches(pair[0], pair[1], paths)), None)
+        reaching = next((pair for pair in pairs if _reaches(pair[0][0], pair[1][0], paths)), None)
         if reaching is None:
             break
-        own, other, null_safe = reaching
-        paths[own.scan] = Lookup(scans[own.scan].table.name, own.column, paths[other.scan], other.column, null_safe)
+        (own, key), (other, via_key), null_safe = reaching
+        paths[own.scan] = Lookup(scans[own.scan].table.name, key, paths[other.scan], via_key, null_safe)
     for alias, scan in scans.items():
         paths.setdefault(alias, FullScan(scan.table.name))
     for inner in bodies(demanded):
         _reach(inner, paths, origins)
+
+
+def _is_possible(own: _Side, scans: Mapping[str, relational.Scan]) -> bool:
+    """Return whether the table of ``own`` can be looked up by it.  A state is looked up by columns only."""
+    scan = scans.get(own[0].scan)
+    return scan is not None and not (own[1].fields and isinstance(scan.table, relational.StateSchema))
 
 
 def _needs_all_groups(own: ColumnRef, scans: Mapping[str, relational.Scan]) -> bool:
@@ -116,21 +125,40 @@ def _reaches(own: ColumnRef, other: ColumnRef, paths: Mapping[str, Access]) -> b
 
 def _equalities(
     demanded: relational.Predicate, origins: Mapping[ColumnRef, ColumnRef]
-) -> list[tuple[ColumnRef, ColumnRef, bool]]:
-    """Return each equality of columns in both directions, with whether NULL equals NULL.
+) -> list[tuple[_Side, _Side, bool]]:
+    """Return each equality of columns or fields in both directions, with whether NULL equals NULL.
 
     The others come first, because many rows may have NULL.
     """
     pairs = []
     for item in relational.conjuncts(demanded):
         match item:
-            case relational.Plain(Call(name="=" | "<=>" as name, args=(ColumnRef() as left, ColumnRef() as right))):
-                left, right = origins.get(left, left), origins.get(right, right)
-                if left.type == right.type and left.scan != right.scan:
+            case relational.Plain(Call(name="=" | "<=>" as name, args=(one, two))) if one.type == two.type:
+                left, right = _side(one, origins), _side(two, origins)
+                if left is not None and right is not None and left[0].scan != right[0].scan:
                     pairs += [(left, right, name == "<=>"), (right, left, name == "<=>")]
             case _:
                 continue
     return sorted(pairs, key=lambda pair: pair[2])
+
+
+def _side(value: Scalar, origins: Mapping[ColumnRef, ColumnRef]) -> _Side | None:
+    """Return None if the value is neither a column nor a field of a STRUCT column that can be a key."""
+    if isinstance(value, ColumnRef):
+        column = origins.get(value, value)
+        return column, Key(column.column)
+    if not is_field_key(value.type):
+        return None
+    fields: list[str] = []
+    while True:
+        match value:
+            case Call(name=name, args=(of, Literal(value=str(field)))) if name == FIELD and of.type.name == "STRUCT":
+                fields, value = [field, *fields], of
+            case Call(name="from_json", args=(ColumnRef(type=type) as column, _)) if fields and type.json == value.type:
+                column = origins.get(column, column)
+                return column, Key(column.column, tuple(fields), value.type)
+            case _:
+                return None
 
 
 def _copied(source: relational.Source, known: Mapping[ColumnRef, ColumnRef]) -> dict[ColumnRef, ColumnRef]:
@@ -198,7 +226,11 @@ def in_reading_order(paths: Iterable[Access]) -> list[list[Access]]:
 def keys_of(event: Event, alias: str) -> tuple[tuple[ColumnRef, ColumnRef], ...]:
     """Return pairs (column of ``alias``, equal column of another source of the branch)."""
     pairs = _equalities(relational.condition(event.block), {})
-    return tuple((own, other) for own, other, null_safe in pairs if own.scan == alias and not null_safe)
+    return tuple(
+        (own, other)
+        for (own, key), (other, other_key), null_safe in pairs
+        if own.scan == alias and not (null_safe or key.fields or other_key.fields)
+    )
 
 
 def keyless(paths: Mapping[str, Access]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.access import Access, FullScan, Lookup
+from weft.algebra.access import Access, FullScan, Key, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import DataType
 from weft.derivation.access_paths import in_reading_order
@@ -28,6 +28,7 @@ from weft.planning.state_engine import MOST_INPUTS, MOST_LARGE
 from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
+from weft.storage.json_fields import field_values
 from weft.storage.ledger import ledger_schema
 from weft.storage.periods import periods
 from weft.storage.slices import Slice, hull, may_hold
@@ -110,13 +111,19 @@ class LocalRows:
         texts = pc.list_element(self.data.column("row"), number)
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
-    def among(self, keys: Mapping[str, Sequence[pa.ChunkedArray]]) -> LocalRows:
-        """Return the rows that match a key in at least one column of ``keys``, and possibly further rows.
+    def key(self, key: Key) -> pa.ChunkedArray | None:
+        """Return the values of a key. Return None if Spark may read them in another way (``storage.json_fields``)."""
+        values = self.column(key.column)
+        return field_values(values, key.fields, key.type) if key.fields else values
 
-        NULL matches NULL.
+    def among(self, keys: Mapping[Key, Sequence[pa.ChunkedArray]]) -> LocalRows:
+        """Return the rows that match at least one of the keys, and possibly further rows.
+
+        ``keys`` maps each key to its wanted values. NULL matches NULL.
         """
-        met = [_among(self.column(column), _distinct(parts)) for column, parts in keys.items()]
-        return LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
+        own = {key: self.key(key) for key in keys}
+        met = [_among(values, _distinct(keys[key])) for key, values in own.items() if values is not None]
+        return self if len(met) < len(keys) else LocalRows(self.relation, self.data.filter(reduce(pc.or_kleene, met)))
 
     def inside(self, slices: Sequence[Slice]) -> LocalRows:
         """Return the rows that lie in any of the slices."""
@@ -229,16 +236,16 @@ class DriverReader:
         how = f"{count_text(data.num_rows)} from {count_text(len(files), 'file')} with {count_text(held)}"
         return Reading("driver", how, LocalRows(relation, data))
 
-    def lookup(self, name: str, keys: Mapping[str, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
-        """Read the rows that match a key in at least one column of ``keys``, and possibly further rows.
+    def lookup(self, name: str, keys: Mapping[Key, Sequence[pa.ChunkedArray]], columns: Iterable[str]) -> Reading:
+        """Read the rows that match at least one of the keys, and possibly further rows.
 
-        NULL matches NULL.
+        ``keys`` maps each key to its wanted values. NULL matches NULL.
         """
-        wanted = {column: _distinct(parts) for column, parts in keys.items()}
+        wanted = {key: _distinct(parts) for key, parts in keys.items()}
         count = sum(map(len, wanted.values()))
         if count > self.bounds.keys:
             return Reading("Spark", over_bound(count, self.bounds.keys, "key"))
-        wide, held = {*columns, *keys}, rows_of(self.files(name))
+        wide, held = {*columns, *(key.column for key in keys)}, rows_of(self.files(name))
         keys_text = f"{count_text(count, 'key')} looked up"
         if held > self.bounds.filtered:
             return self._looked_up(name, wanted, wide, keys_text)
@@ -251,26 +258,24 @@ class DriverReader:
             "driver", f"{keys_text} in the whole table, {count_text(held)}: {local.data.num_rows:,} found", local
         )
 
-    def _looked_up(self, name: str, keys: Mapping[str, pa.Array], columns: Iterable[str], keys_text: str) -> Reading:
+    def _looked_up(self, name: str, keys: Mapping[Key, pa.Array], columns: Iterable[str], keys_text: str) -> Reading:
         relation = self.tables[name]
         if self.look_ups is None or isinstance(relation, ResultsTable):
             return Reading(
                 "Spark", f"no arrangement, and {over_bound(rows_of(self.files(name)), self.bounds.filtered)}"
             )
-        if not may_look_up(relation, keys):
+        if not may_look_up(relation, (key.column for key in keys)):
             return Reading("Spark", "Weft does not look up the ends of periods in a large table")
         shown = {*columns, relation.schema.start}
         schema, parts, how = stored_schema(relation.stored, _stored_of(relation, shown)), [], [keys_text]
-        for column, column_keys in keys.items():
-            kind = schema.field(_spelled(schema, column)).type
-            wanted = pa.table({"key": column_keys.cast(kind)})
-            result = self.look_ups.rows(relation.stored, self.files(name), column, schema.names, wanted)
+        for key, values in keys.items():
+            result = self.look_ups.rows(relation.stored, self.files(name), key, schema.names, pa.table({"key": values}))
             if result.by == "Spark":
-                return Reading("Spark", f"by {column}: {result.how}")
-            how.append(f"by {column}: {result.how}")
+                return Reading("Spark", f"by {key.name}: {result.how}")
+            how.append(f"by {key.name}: {result.how}")
             if result.rows is not None:
                 if result.rows.num_rows > self.bounds.news or result.rows.nbytes > self.bounds.size:
-                    return Reading("Spark", f"by {column}: {self._beyond()}")
+                    return Reading("Spark", f"by {key.name}: {self._beyond()}")
                 parts.append(result.rows.select(schema.names))
         rows = None
         if len(parts) == len(keys):
@@ -383,10 +388,13 @@ def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
     return pc.is_in(column, value_set=keys.cast(column.type))
 
 
-def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray:
-    """Return the keys of a look-up.  NULL is a key only if it equals NULL there."""
-    column = rows.column(path.via_column)
-    return column if path.null_safe else column.drop_null()
+def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray | None:
+    """Return the keys of a look-up.  NULL is a key only if it equals NULL there.
+
+    Return None if Spark may read the keys in another way (``LocalRows.key``).
+    """
+    values = rows.key(path.via_key)
+    return values if path.null_safe or values is None else values.drop_null()
 
 
 Computed: TypeAlias = Callable[[Sequence[Access], Mapping[str, "Reading"]], "Reading"]
@@ -432,11 +440,14 @@ def readings(
 def _looked_up(
     driver: DriverReader, names: set[str], same: Sequence[Lookup], by_view: Mapping[str, Reading]
 ) -> Reading:
-    keys: dict[str, list[pa.ChunkedArray]] = {}
+    keys: dict[Key, list[pa.ChunkedArray]] = {}
     for path in same:
         via = by_view[path.via.view]
         if via.rows is None:
             why = {"arrangement": "whose arrangement is behind", "driver": "which the tick computes"}
             return Reading(via.by, f"the keys come from {path.via.view}, {why.get(via.by, f'which {via.by} reads')}")
-        keys.setdefault(path.column, []).append(keys_for(path, via.rows))
+        values = keys_for(path, via.rows)
+        if values is None:
+            return Reading("Spark", f"{path.via_key.name} of {path.via.view} has values that are not of its type")
+        keys.setdefault(path.key, []).append(values)
     return driver.lookup(same[0].table, keys, names)

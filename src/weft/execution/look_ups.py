@@ -7,6 +7,8 @@ caller reads the table.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,20 +19,65 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.algebra.access import Key
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
 from weft.errors import StorageError
-from weft.storage.columns import stored_schema
+from weft.storage.columns import arrow_type, stored_schema
 from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
+from weft.storage.json_fields import field_values
 from weft.storage.ledger import ledger_schema
 from weft.storage.table import Table
 
 ANSWER: Final = ledger_schema("query_id", "row_hash")
 """Schema of the columns that identify an answer."""
+
+
+_FIELD: Final = "_field"
+"""The column with the values of the field by which an arrangement is ordered. No column of a table begins with _."""
+
+
+def folder_name(table: TableSchema, key: Key) -> str:
+    """Return the name of the folder of the arrangement of a table by a key. The table must have the column."""
+    column = table.column(key.column)
+    assert column is not None
+    name = f"{table.id}-{column.id}"
+    if not key.fields:
+        return name
+    return f"{name}.{hashlib.sha256(json.dumps(key.fields).encode()).hexdigest()[:16]}"
+
+
+def keyed_schema(table: TableSchema, key: Key, columns: Iterable[str], folder: Path) -> tuple[str, pa.Schema]:
+    """Return the name of the key in the arrangement in ``folder``, and the schema of the arrangement.
+
+    The schema has every column that a look-up has needed, because plans with other columns come and go.
+    """
+    schema = stored_schema(table, {key.column, *columns, *carried_columns(folder)})
+    if key.fields:
+        return _FIELD, schema.append(pa.field(_FIELD, arrow_type(key.type)))
+    return _spelled(schema, key.column), schema
+
+
+def no_values(table: TableSchema, key: Key) -> pa.Table:
+    """Return an empty table of values of a key, for look-ups that only extend an arrangement."""
+    kind = arrow_type(key.type) if key.fields else stored_schema(table, [key.column]).field(0).type
+    return pa.table({"key": pa.array([], kind)})
+
+
+def _spelled(schema: pa.Schema, column: str) -> str:
+    return next(str(name) for name in schema.names if name.lower() == column.lower())
+
+
+def _with_field(rows: pa.Table, key: Key) -> pa.Table:
+    """Add the column with the values of the key. Raise ArrangementError if Spark may read them in another way."""
+    values = field_values(rows.column(_spelled(rows.schema, key.column)), key.fields, key.type)
+    if values is None:
+        raise ArrangementError(f"{key.name} has values that are not of its type {key.type}")
+    return rows.append_column(_FIELD, values)
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
@@ -76,18 +123,15 @@ class LookUps:
     most_found: int = 500_000
 
     def rows(
-        self, table: TableSchema, files: Sequence[DataFile], column: str, columns: Iterable[str], keys: pa.Table
+        self, table: TableSchema, files: Sequence[DataFile], key: Key, columns: Iterable[str], keys: pa.Table
     ) -> LookUpResult:
-        """Return the given ``columns`` of the rows that have a key in ``column``. ``keys`` is a table of one column.
+        """Return at least the given ``columns`` of the rows whose ``key`` is in ``keys``, a table of one column.
 
         Two NULLs are equal.
         """
-        key_column = table.column(column)
-        assert key_column is not None
-        folder = self.folder / f"{table.id}-{key_column.id}"
-        # Store every column that any look-up has needed, because plans with other columns come and go.
-        schema = stored_schema(table, {key_column.name, *columns, *carried_columns(folder)})
-        return self._look_up(folder, (key_column.name,), schema, files, keys, null_safe=True)
+        folder = self.folder / folder_name(table, key)
+        name, schema = keyed_schema(table, key, columns, folder)
+        return self._look_up(folder, (name,), schema, files, keys, key if key.fields else None, null_safe=True)
 
     def answers(self, files: Sequence[DataFile], keys: pa.Table) -> LookUpResult:
         """Return those ``keys`` (query ID and hash) that are in the ledger."""
@@ -118,11 +162,16 @@ class LookUps:
         schema: pa.Schema,
         files: Sequence[DataFile],
         keys: pa.Table,
+        field: Key | None = None,
         *,
         null_safe: bool = False,
     ) -> LookUpResult:
+        """If ``field`` is given, it is the key, and the schema has its values in the column ``_FIELD``."""
+        stored = schema if field is None else schema.remove(schema.get_field_index(_FIELD))
+
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
-            return (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, schema))
+            tables = (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, stored))
+            return tables if field is None else (_with_field(rows, field) for rows in tables)
 
         try:
             arrangement = Arrangement.open(folder, key, schema)
@@ -137,7 +186,8 @@ class LookUps:
             if self.catching_up:
                 arrangement.catch_up(files, read, moved)
             elif behind:
-                return LookUpResult("arrangement", how, self._scanned(files, schema, key, keys))
+                found = None if field is not None else self._scanned(files, schema, key, keys)
+                return LookUpResult("arrangement", how, found)
             return LookUpResult("arrangement", how, arrangement.lookup(keys, null_safe=null_safe, most=self.most_found))
         except ArrangementError as error:
             return LookUpResult("Spark", f"the arrangement cannot be used: {error.message}")

@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from weft.algebra.access import Access, Lookup
+from weft.algebra.access import Access, Key, Lookup
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError, remove
 from weft.arrangement.manifest import carried_columns
@@ -42,7 +42,7 @@ from weft.execution.compacting import (
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
 from weft.execution.home import OpenHome, renewing_lease
-from weft.execution.look_ups import ANSWER, LookUps, moved_since
+from weft.execution.look_ups import ANSWER, LookUps, folder_name, keyed_schema, moved_since, no_values
 from weft.execution.relations import relations
 from weft.execution.undoing import clear_dropped_folders, dropped_folders
 from weft.faults import query_faults
@@ -55,10 +55,10 @@ from weft.storage.cleaning import LONGEST_RETENTION_US
 from weft.storage.columns import stored_schema
 from weft.storage.table import Table
 
-_FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)")
+_FOLDER: Final = re.compile(r"(\d+)-(key-|row-)?(\d+(?:-\d+)*)(\.[0-9a-f]{16})?")
 
-LookedUp = dict[tuple[str, str], set[str]]
-"""Maps (table, look-up column) to the columns that plans read through this look-up."""
+LookedUp = dict[tuple[str, Key], set[str]]
+"""Maps (table, key) to the columns that plans read through look-ups by this key."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def build_ahead(home: OpenHome, table: str) -> None:
 
     with suppress(WeftError):
         wanted = look_ups_of_plans(home.catalog, home.catalog.tables.named(table).table_id)
-        for (name, column), columns in sorted(wanted.items()):
+        for (name, key), columns in sorted(wanted.items()):
             if name == table:
-                for _ in _built(home, name, column, columns, held):
+                for _ in _built(home, name, key, columns, held):
                     pass
 
 
@@ -125,8 +125,8 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
     if not dry_run:
         StateStore(layout.states_folder(home.folder)).remove_unused()
     wanted = look_ups_of_plans(home.catalog)
-    for (table, column), columns in sorted(wanted.items()):
-        yield from _built(home, table, column, columns, None if dry_run else partial(home.writing, "maintain"))
+    for (table, key), columns in sorted(wanted.items()):
+        yield from _built(home, table, key, columns, None if dry_run else partial(home.writing, "maintain"))
     for each in stored_tables(home.catalog):
         if dry_run:
             yield from to_compact(home, each)
@@ -170,13 +170,11 @@ def _catch_up(home: OpenHome, stored: StoredTable, wanted: LookedUp) -> None:
             if table is None:
                 look_ups.answers(files, ANSWER.empty_table())
                 continue
-            keys = stored_schema(table, key).empty_table()
-            if "-key-" in name:
-                look_ups.known(table, files, key, keys.select(key))
-            elif "-row-" in name:
-                look_ups.whole_rows(table, files, key, keys.select(key))
-            else:
-                look_ups.rows(table, files, key[0], key, keys)
+            if isinstance(key, Key):
+                look_ups.rows(table, files, key, (), no_values(table, key))
+                continue
+            keys = stored_schema(table, key).empty_table().select(key)
+            (look_ups.known if "-key-" in name else look_ups.whole_rows)(table, files, key, keys)
 
 
 def _path(home: OpenHome, table: TableSchema) -> str:
@@ -184,7 +182,7 @@ def _path(home: OpenHome, table: TableSchema) -> str:
 
 
 def look_ups_of_plans(catalog: CatalogParts, table_id: int | None = None) -> LookedUp:
-    """Map each (table, look-up column) of installed plans to the columns that the plans read through this look-up.
+    """Map each (table, key) of the look-ups of installed plans to the columns that the plans read through them.
 
     With ``table_id``, consider only the plans that read this table.
     """
@@ -219,39 +217,38 @@ def look_ups_of_plans(catalog: CatalogParts, table_id: int | None = None) -> Loo
 def _look_up(path: Access, own: set[str], read: Mapping[str, set[str]], columns: LookedUp) -> None:
     while isinstance(path, Lookup):
         if path.table in own:
-            columns.setdefault((path.table, path.column), set()).update(read.get(path.table, set()))
+            columns.setdefault((path.table, path.key), set()).update(read.get(path.table, set()))
         path = path.via
 
 
 def _built(
-    home: OpenHome, name: str, column: str, columns: set[str], held: Callable[[], AbstractContextManager[object]] | None
+    home: OpenHome, name: str, key: Key, columns: set[str], held: Callable[[], AbstractContextManager[object]] | None
 ) -> Iterator[Done]:
     """Build one arrangement under the lease that ``held`` takes. With None, only report the step."""
     table = home.catalog.tables.named(name)
-    files, key_column = Table(home.catalog.data / table.path).files(), table.schema.column(column)
-    if not files or key_column is None:
+    files = Table(home.catalog.data / table.path).files()
+    if not files or table.schema.column(key.column) is None:
         return
     stored = table.stored
     required = [column.name for column in stored.columns] if table.tracked else [stored.start]
-    schema = stored_schema(stored, {key_column.name, *columns, *required})
-    folder = f"{table.schema.id}-{key_column.id}"
+    folder = folder_name(stored, key)
     there = layout.arrangements_folder(home.folder) / folder
-    carried = stored_schema(stored, {*schema.names, *carried_columns(there)})
+    own, schema = keyed_schema(stored, key, {*columns, *required}, there)
     try:
-        arrangement = Arrangement.open(there, [key_column.name], carried)
+        arrangement = Arrangement.open(there, [own], schema)
         behind = arrangement.behind(files, moved_since(arrangement, files))
     except ArrangementError as error:
-        yield Done(folder, "build", f"{name} by {column}", error.message)
+        yield Done(folder, "build", f"{name} by {key.name}", error.message)
         return
     if rows_of(files) <= BOUNDS.filtered or behind is None or behind <= BOUNDS.filtered:
         return
     problem = None
     if held is not None:
         with held():
-            keys = pa.table({"key": pa.array([], schema.field(key_column.name).type)})
-            answer = LookUps(layout.arrangements_folder(home.folder)).rows(stored, files, column, schema.names, keys)
+            look_ups = LookUps(layout.arrangements_folder(home.folder))
+            answer = look_ups.rows(stored, files, key, {*columns, *required}, no_values(stored, key))
             problem = answer.how if answer.rows is None else None
-    yield Done(folder, "build", f"{name} by {column}, {behind:,} rows", problem)
+    yield Done(folder, "build", f"{name} by {key.name}, {behind:,} rows", problem)
 
 
 def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: bool) -> Iterator[Done]:
@@ -264,11 +261,7 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
                     remove(folder)
             yield Done(name, "delete", "no plan and no view uses it")
             return
-        key, table = known
-        schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
-        if table is not None and "-key-" in name:
-            schema = pa.schema([schema.field(each) for each in key])
-        arrangement = Arrangement.open(folder, key, schema)
+        arrangement = _opened(home, name, *known)
         runs = arrangement.runs_to_merge
         if runs:
             if not dry_run:
@@ -279,10 +272,24 @@ def _merged_or_deleted(home: OpenHome, name: str, wanted: LookedUp, *, dry_run: 
         yield Done(name, "delete" if known is None else "merge", "not done", error.message)
 
 
-def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str], TableSchema | None] | None:
-    """Return the key columns and the table of an arrangement, or None if no plan or view needs the arrangement.
+def _opened(home: OpenHome, name: str, key: Key | list[str], table: TableSchema | None) -> Arrangement:
+    """Open the arrangement with the columns that it has."""
+    folder = layout.arrangements_folder(home.folder) / name
+    if isinstance(key, Key):
+        assert table is not None
+        own, schema = keyed_schema(table, key, (), folder)
+        return Arrangement.open(folder, [own], schema)
+    schema = ANSWER if table is None else stored_schema(table, {*key, *carried_columns(folder)})
+    if "-key-" in name:
+        schema = pa.schema([schema.field(each) for each in key])
+    return Arrangement.open(folder, key, schema)
 
-    The table is None for the ledger's arrangement.
+
+def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[Key | list[str], TableSchema | None] | None:
+    """Return the key and the table of an arrangement, or None if no plan or view needs the arrangement.
+
+    The key is a list of columns if a load or a refresh uses the arrangement by whole rows. The table is None for the
+    ledger's arrangement.
     """
     if name == layout.LEDGER:
         return ANSWER.names, None
@@ -290,19 +297,20 @@ def _key(catalog: CatalogParts, name: str, wanted: LookedUp) -> tuple[list[str],
     table = next((each for each in catalog.tables.all() if match and each.table_id == int(match[1])), None)
     if match is None or table is None:
         return None
+    of_plans = (key for own, key in wanted if own == table.name and folder_name(table.stored, key) == name)
+    if (key := next(of_plans, None)) is not None:
+        return key, table.stored
     ids = [int(each) for each in match[3].split("-")]
     columns = [column.name for each in ids for column in table.schema.columns if column.id == each]
     if match[2] == "key-":
         needed = columns == list(table.keys or ())
     else:
-        needed = _is_read_by_views(catalog, table.table_id) or _is_looked_up(table.name, columns, wanted)
-    return (columns, table.stored) if needed and len(columns) == len(ids) else None
+        needed = not match[4] and _is_read_by_views(catalog, table.table_id)
+    if not needed or len(columns) < len(ids):
+        return None
+    return (columns if match[2] else Key(columns[0])), table.stored
 
 
 def _is_read_by_views(catalog: CatalogParts, table_id: int) -> bool:
     """A refresh may look up rows of a view's log and inputs by any column."""
     return any(table_id == view.table_id or table_id in view.reads for view in catalog.views.all())
-
-
-def _is_looked_up(table: str, columns: list[str], wanted: LookedUp) -> bool:
-    return any((table, each.lower()) == (name, column.lower()) for name, column in wanted for each in columns)

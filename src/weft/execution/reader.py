@@ -15,6 +15,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from weft.algebra.access import Key
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.arrangement.state_store import StateStore
@@ -219,23 +220,24 @@ class Reader:
             inside = data.where(reduce(or_, (_inside(F.col(quoted(part.column)), part) for part in slices)))
             return self.keep(inside.repartition(1))
 
-    def lookup(self, name: str, keys: Mapping[str, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
-        """Return the rows that match a key in at least one column of ``keys``.
+    def lookup(self, name: str, keys: Mapping[Key, Sequence[DataFrame]], columns: Iterable[str]) -> DataFrame:
+        """Return the rows that match at least one of the keys.
 
-        ``keys`` maps each column to DataFrames with one column. One pass over the relation looks up all columns. NULL
-        matches NULL.
+        ``keys`` maps each key to DataFrames with one column. One pass over the relation looks up all keys. NULL matches
+        NULL.
         """
         from pyspark.sql import functions as F
 
         table = self.tables[name]
-        data, shown = self.whole(name, {*columns, *keys}), None
-        if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, keys):
+        of_keys = {key.column for key in keys}
+        data, shown = self.whole(name, {*columns, *of_keys}), None
+        if not isinstance(table, ResultsTable) and table.tracked and may_look_up(table, of_keys):
             shown, data = data.columns, stored_frame(self.spark, table.stored, self.files(name))
         marks = []
-        for number, (column, parts) in enumerate(keys.items()):
+        for number, (key, parts) in enumerate(keys.items()):
             wanted = reduce(lambda a, b: a.union(b), (part.toDF("_key") for part in parts))
             wanted = wanted.distinct().withColumn(f"_met{number}", F.lit(True))
-            same = data[quoted(column)].eqNullSafe(wanted["_key"])
+            same = key_column(data, key).eqNullSafe(wanted["_key"])
             data = data.join(F.broadcast(wanted), same, "left").drop("_key")
             marks.append(F.col(f"_met{number}"))
         met = data.where(reduce(or_, (mark.isNotNull() for mark in marks)))
@@ -298,6 +300,16 @@ class Reader:
         if not files:
             return _empty(spark, spark_schema(table.schema, names))
         return typed_answers(spark, files, table).select(*shown)
+
+
+def key_column(rows: DataFrame, key: Key) -> Column:
+    """Return the values of a key as a column of the DataFrame."""
+    from pyspark.sql import functions as F
+
+    column = rows[quoted(key.column)]
+    for number, name in enumerate(key.fields):
+        column = (column if number else F.from_json(column, str(key.shape))).getField(name)
+    return column
 
 
 def recorded_periods(log: DataFrame, table: TableRecord) -> DataFrame:

@@ -371,7 +371,9 @@ class StateReader:
     def _looked_up(self, state: StateSchema, place: int, same: Sequence[Lookup], vias: Mapping[str, Rows]) -> Rows:
         """Return the groups whose key at ``place`` occurs in a column of the relations ``vias``."""
         kind = key_columns(state)[place][1]
-        local = [keys_for(path, rows) for path in same if isinstance(rows := vias[path.via.view], LocalRows)]
+        given = ((path, vias[path.via.view]) for path in same)
+        every = (keys_for(path, rows) for path, rows in given if isinstance(rows, LocalRows))
+        local = [values for values in every if values is not None]
         if len(local) == len(same):
             wanted = pa.chunked_array([chunk for column in local for chunk in column.chunks], local[0].type).unique()
             keys = Keys((place,), (kind,), (bool(wanted.null_count),))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Key, Lookup
 from weft.algebra.relation import StateSchema
 from weft.execution.driver_reader import DriverReader, LocalRows, Reading, keys_for, readings
-from weft.execution.reader import Reader
+from weft.execution.reader import Reader, key_column
 from weft.runtime.settings import arrow_input
 from weft.sql.rendering.render import quoted
 from weft.storage.slices import Slice
@@ -133,15 +133,16 @@ class TempViews:
 
     def _part(self, same: Sequence[Access], known: Mapping[str, Rows], slices: Mapping[str, Sequence[Slice]]) -> Rows:
         """Return the rows of a given relation that access paths need."""
-        rows, keys = self.given[same[0].table], dict[str, list[pa.ChunkedArray]]()
+        rows, keys = self.given[same[0].table], dict[Key, list[pa.ChunkedArray]]()
         assert isinstance(rows, LocalRows)
         for path in same:
             if not isinstance(path, Lookup):
                 return rows.inside(slices[path.table])
             via = known[path.via.view]
-            if not isinstance(via, LocalRows):
+            values = keys_for(path, via) if isinstance(via, LocalRows) else None
+            if values is None:
                 return rows
-            keys.setdefault(path.column, []).append(keys_for(path, via))
+            keys.setdefault(path.key, []).append(values)
         return rows.among(keys)
 
     def _by_spark(self, same: Sequence[Access], slices: Mapping[str, Sequence[Slice]]) -> DataFrame:
@@ -151,10 +152,10 @@ class TempViews:
             return self.reader.whole(first.table, columns)
         if isinstance(first, DeltaScan):
             return self.reader.news(first.table, slices[first.table], columns)
-        keys: dict[str, list[DataFrame]] = {}
+        keys: dict[Key, list[DataFrame]] = {}
         for path in same:
             if isinstance(path, Lookup):
-                keys.setdefault(path.column, []).append(keys_in_spark(path, self._frame(path.via.view)))
+                keys.setdefault(path.key, []).append(keys_in_spark(path, self._frame(path.via.view)))
         return self.reader.lookup(first.table, keys, columns)
 
     def _add(
@@ -185,5 +186,5 @@ def in_spark(reader: Reader, rows: Rows) -> DataFrame:
 
 def keys_in_spark(path: Lookup, rows: DataFrame) -> DataFrame:
     """Return the keys of a look-up. NULL is a key only of a null-safe equality, and NaN is one of each."""
-    keys = rows.select(quoted(path.via_column))
+    keys = rows.select(key_column(rows, path.via_key).alias("_key"))
     return keys if path.null_safe else keys.where(keys[0].isNotNull())

@@ -60,8 +60,11 @@ def look_up_keys(same: Sequence[Access], vias: Mapping[str, Rows]) -> tuple[str,
     for path in same:
         if not isinstance(path, Lookup) or not isinstance(rows := vias[path.via.view], LocalRows):
             return None
-        columns.add(path.column)
-        keys += keys_for(path, rows).chunks
+        values = keys_for(path, rows)
+        if values is None:
+            return None
+        columns.add(path.key.name)
+        keys += values.chunks
     return (columns.pop(), keys) if len(columns) == 1 else None
 
 

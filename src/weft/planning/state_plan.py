@@ -117,7 +117,7 @@ def asked(state: StateSchema, same: Sequence[Access]) -> int | OneOf["whole", "n
 
     The number is the place of the key (from 0).
     """
-    columns = {path.column for path in same if isinstance(path, Lookup)}
+    columns = {path.key.name for path in same if isinstance(path, Lookup)}
     if isinstance(state.operator, Recursive):
         return "whole"
     names = [name for name, _ in key_columns(state)]

@@ -182,10 +182,10 @@ class _Texts:
         keys = Keys((place,), (key_columns(state)[place][1],), (False,))
         (name,) = keys.columns
         parts = dict.fromkeys(
-            f"SELECT {render.quoted(path.via_column)} AS {name} FROM {render.quoted(path.via.view)}" for path in paths
+            f"SELECT {render.key(path.via_key)} AS {name} FROM {render.quoted(path.via.view)}" for path in paths
         )
         view = ViewText(keys_view(state) + suffix(state), "\nUNION ".join(parts))
-        how = f"the groups whose {paths[0].column} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
+        how = f"the groups whose {paths[0].key.name} occurs in {' or '.join(dict.fromkeys(p.via.view for p in paths))}"
         return how, (view, *self._rows(state, keys))
 
     def _continues(self, state: StateSchema) -> ContinuedRecursion | None:

@@ -64,17 +64,16 @@ def _rows(same: Sequence[Access], suffix: str) -> str:
     if look_ups:
         null_safe = any(path.null_safe for path in look_ups)
         keys = " UNION ".join(dict.fromkeys(_keys(path, suffix, only=null_safe) for path in look_ups))
-        column = render.quoted(look_ups[0].column)
         if null_safe:
-            own = f"{render.quoted(look_ups[0].table)}.{column}"
+            own = render.key(look_ups[0].key, look_ups[0].table)
             return f"\n  WHERE EXISTS (SELECT 1 FROM ({keys}) AS _keys(k) WHERE {own} <=> _keys.k)"
-        return f"\n  WHERE {column} IN ({keys})"
+        return f"\n  WHERE {render.key(look_ups[0].key)} IN ({keys})"
     return "\n  WHERE " + "\n     OR ".join(news) if news else ""
 
 
 def _keys(path: Lookup, suffix: str, *, only: bool) -> str:
     """``only`` excludes NULL from the keys of a look-up in which NULL does not equal NULL."""
-    column = render.quoted(path.via_column)
+    column = render.key(path.via_key)
     known = f" WHERE {column} IS NOT NULL" if only and not path.null_safe else ""
     return f"SELECT {column} FROM {render.quoted(path.via.view + suffix)}{known}"
 

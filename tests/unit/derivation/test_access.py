@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from netnews import TABLES, table
-from weft.algebra.access import DeltaScan, FullScan, Lookup
-from weft.algebra.schema import DATE, STRING
+from weft.algebra.access import DeltaScan, FullScan, Key, Lookup
+from weft.algebra.schema import BIGINT, DATE, STRING, TIMESTAMP, Column, DataType, TableSchema
 from weft.catalog.naming import table_name
 from weft.derivation.access_paths import keyless
 from weft.derivation.stateful import states
 from weft.errors import Refused
-from weft.planning.plan import Branch, for_many, for_one, parameter_table, plan
+from weft.planning.plan import Branch, columns_read, for_many, for_one, parameter_table, plan
 from weft.planning.state_plan import Keys, is_due, state_rows
+from weft.planning.view_text import view_texts
 
 HOUR = 3_600_000_000
 
@@ -122,7 +123,7 @@ def test_through_a_domain_the_key_of_the_row_outside_is_used() -> None:
     )
     path = found[0].paths["u"]
     assert isinstance(path, Lookup)
-    assert (path.column, path.via_column) == ("name", "sender")
+    assert (path.key, path.via_key) == (Key("name"), Key("sender"))
 
 
 def test_the_first_delivery_reads_whole_tables() -> None:
@@ -151,3 +152,68 @@ def test_no_two_parts_have_a_view_of_one_name_and_none_has_a_table_s() -> None:
     assert "t__by_x_2" in read and "t__by2_x" in read
     with pytest.raises(Refused):
         table_name("t__news")
+
+
+INFO = DataType.of_column(
+    "STRUCT<id: BIGINT, `a.b`: STRUCT<city: STRING>, score: DOUBLE, tags: ARRAY<STRUCT<id: BIGINT>>>"
+)
+NESTED = {
+    "users": TableSchema(1, "users", (Column(1, "info", INFO), Column(2, "n", BIGINT), Column(3, "ts", TIMESTAMP))),
+    "events": TableSchema(2, "events", (Column(1, "info", INFO), Column(2, "n", BIGINT), Column(3, "ts", TIMESTAMP))),
+}
+
+
+def looked_up(text: str) -> dict[str, tuple[str, str]]:
+    """Map each view of the first branch to the keys of its look-up, or to nothing."""
+    found = plan(text, NESTED)
+    paths = for_one(found.branches[0], found.values, {}, False).paths.values()
+    return {each.view: (each.key.name, each.via_key.name) if isinstance(each, Lookup) else ("", "") for each in paths}
+
+
+@pytest.mark.parametrize(
+    ("text", "view", "keys"),
+    [
+        ("SELECT e.n FROM events e, users u WHERE u.info.ID = e.n", "users__in_info.id", ("info.id", "n")),
+        ("SELECT e.n FROM events e, users u WHERE u.n = e.info['id']", "users__by_n", ("n", "info.id")),
+        (
+            "SELECT e.n FROM events e WHERE NOT EXISTS "
+            "(SELECT * FROM users u WHERE u.info.`a.b`.city = e.info.`a.b`.city)",
+            "users__in_info.`a.b`.city",
+            ("info.`a.b`.city", "info.`a.b`.city"),
+        ),
+        (
+            "SELECT e.n FROM events e WHERE e.info.id IN (SELECT info.id FROM users)",
+            "users__in_info.id",
+            ("info.id",) * 2,
+        ),
+        ("SELECT e.n FROM events e LEFT JOIN users u ON u.info.id = e.info.id", "users__in_info.id", ("info.id",) * 2),
+    ],
+)
+def test_a_field_of_a_struct_is_a_key(text: str, view: str, keys: tuple[str, str]) -> None:
+    assert looked_up(text) == {"events__news": ("", ""), view: keys}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["u.info.score = e.info.score", "u.info.tags[0].id = e.n", "u.info.id + 1 = e.n", "ABS(u.info.id) = e.n"],
+)
+def test_other_parts_are_not_keys(condition: str) -> None:
+    assert "users" in looked_up(f"SELECT e.n FROM events e, users u WHERE {condition}")
+
+
+def test_groups_by_a_field_are_looked_up_by_it() -> None:
+    text = "SELECT info.id AS id, MEDIAN(n) AS m FROM users GROUP BY info.id"
+    (state,) = states(plan(text, NESTED).standing)
+    (path,) = (
+        each for each in state_rows(state, Keys((0,), (BIGINT,), (False,))).paths.values() if isinstance(each, Lookup)
+    )
+    assert (path.view, path.key, path.via_key) == ("users__in_info.id", Key("info", ("id",)), Key("k1"))
+
+
+def test_the_sql_of_a_look_up_by_a_field_reads_it_as_the_branches_do() -> None:
+    found = plan("SELECT e.n FROM events e, users u WHERE u.info.id = e.n", NESTED)
+    branch = for_one(found.branches[0], found.values, {}, False)
+    texts = {each.name: each.sql for each in view_texts(branch.paths.values(), columns_read([branch]))}
+    field = f"FROM_JSON(info, '{INFO.json}').id"
+    assert texts["users__in_info.id"].endswith(f"WHERE {field} IN (SELECT n FROM events__news)")
+    assert field.replace("(info", "(u.info") in branch.sql

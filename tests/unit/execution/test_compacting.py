@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forked
+from weft.algebra.access import Key
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.catalog.records import Choice, Count
@@ -224,7 +225,7 @@ def test_an_arrangement_goes_on_over_a_compaction(weft: Weft, monkeypatch: pytes
     assert len(files) == 1
     table = weft.catalog.tables.named("posts")
     asking = LookUps(layout.arrangements_folder(weft.home))
-    found = asking.rows(table.schema, files, "id", ["word", "ts"], pa.table({"key": pa.array([3, 9, 99])}))
+    found = asking.rows(table.schema, files, Key("id"), ["word", "ts"], pa.table({"key": pa.array([3, 9, 99])}))
     assert found.rows is not None, found.how
     assert sorted(found.rows.column("word").to_pylist()) == ["w3", "w9"]
     assert sum(read) == 2 * 4

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.algebra.access import Key
 from weft.algebra.schema import BIGINT, DOUBLE, STRING, TIMESTAMP, Column, TableSchema
 from weft.catalog.records import TableRecord
 from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
@@ -95,8 +96,8 @@ def test_look_ups_find_each_row_with_one_of_the_keys(
 ) -> None:
     table = Table(tmp_path_factory.mktemp("t"), parts, ReadBounds(filtered=-1 if arranged else 100))
     wanted = {
-        "k": [pa.chunked_array([pa.array(keys, pa.int64())]), pa.chunked_array([], pa.int64())],
-        "d": [pa.chunked_array([pa.array(numbers, pa.float64())])],
+        Key("k"): [pa.chunked_array([pa.array(keys, pa.int64())]), pa.chunked_array([], pa.int64())],
+        Key("d"): [pa.chunked_array([pa.array(numbers, pa.float64())])],
     }
     found = read(table.reader.lookup("t", wanted, ["x"]))
     expected = [row for row in table.rows if row[0] in keys or row[2] in numbers]  # NULL is a key
@@ -123,9 +124,9 @@ def test_large_relations_are_left_to_spark(tmp_path: Path) -> None:
         news = reader.news("t", [Slice("ts", low * ms, high * ms)], ["k"])
         assert (news.rows, news.by) == (None, "Spark")
         assert news.how.startswith(why)
-    three = reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2, 3])])]}, [])
+    three = reader.lookup("t", {Key("k"): [pa.chunked_array([pa.array([1, 2, 3])])]}, [])
     assert (three.rows, three.how) == (None, "3 keys, but the driver reads at most 2")
-    assert len(read_keys(reader.lookup("t", {"k": [pa.chunked_array([pa.array([1, 2])])]}, []))) == 24
+    assert len(read_keys(reader.lookup("t", {Key("k"): [pa.chunked_array([pa.array([1, 2])])]}, []))) == 24
 
 
 def read_keys(found: Reading) -> list[int]:
@@ -136,7 +137,7 @@ def read_keys(found: Reading) -> list[int]:
 def test_few_rows_that_are_large_are_left_to_spark(tmp_path: Path) -> None:
     """100,000 letters are few by number, and more than the JVM's memory."""
     rows = [(n % 5, "a" * 1_000, 1.0, n) for n in range(60)]
-    news, keys = [Slice("ts", 0, 100)], {"k": [pa.chunked_array([pa.array([1])])]}
+    news, keys = [Slice("ts", 0, 100)], {Key("k"): [pa.chunked_array([pa.array([1])])]}
     for filtered in (100, -1):
         reader = Table(tmp_path / str(filtered), [rows], ReadBounds(filtered=filtered, size=10_000)).reader
         assert reader.whole("t", ["x"]).rows is None
@@ -152,7 +153,7 @@ def test_few_rows_that_are_large_are_left_to_spark(tmp_path: Path) -> None:
 def test_a_key_that_many_rows_have_is_left_to_spark(tmp_path: Path) -> None:
     rows = [(n % 2, "a", 1.0, n) for n in range(60)]
     reader = Table(tmp_path, [rows], ReadBounds(filtered=-1)).reader
-    keys = {"k": [pa.chunked_array([pa.array([1])])]}
+    keys = {Key("k"): [pa.chunked_array([pa.array([1])])]}
     assert reader.lookup("t", keys, []).rows is not None
     reader.look_ups = LookUps(tmp_path / "arrangements", most_found=29)
     assert reader.lookup("t", keys, []).rows is None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.algebra.access import Key
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
@@ -158,7 +159,10 @@ def _caught_up(weft: Weft) -> None:
     keys = driver_reader.pa.table({"key": driver_reader.pa.array([1])})
     look_ups = LookUps(layout.arrangements_folder(weft.home))
     for column in ("id", "parent"):
-        assert look_ups.rows(table.schema, files, column, [c.name for c in table.schema.columns], keys).rows is not None
+        assert (
+            look_ups.rows(table.schema, files, Key(column), [c.name for c in table.schema.columns], keys).rows
+            is not None
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from weft.algebra.access import Key
 from weft.api.weft import Weft
 from weft.catalog import layout
 from weft.cli.app import run
@@ -54,7 +55,7 @@ def done(weft: Weft, *, dry_run: bool = False) -> list[tuple[str, str]]:
 def test_what_plans_look_up_is_built_once_and_deleted_when_no_plan_does(weft: Weft) -> None:
     assert done(weft) == []
     weft.install("replies", REPLIES)
-    assert set(look_ups_of_plans(weft.catalog)) == {("posts", "id"), ("posts", "parent")}
+    assert set(look_ups_of_plans(weft.catalog)) == {("posts", Key("id")), ("posts", Key("parent"))}
     assert done(weft, dry_run=True) == [("1-1", "build"), ("1-2", "build")]
     assert folders(weft) == []
     assert done(weft) == [("1-1", "build"), ("1-2", "build")]
@@ -74,7 +75,7 @@ def test_a_tick_finds_the_arrangements_that_were_built(weft: Weft) -> None:
     files = Table(weft.catalog.data / table.path).snapshot().files
     look_ups = LookUps(layout.arrangements_folder(weft.home), catching_up=False, most_read=-1)
     (columns,) = {tuple(sorted(names)) for names in look_ups_of_plans(weft.catalog).values()}
-    found = look_ups.rows(table.schema, files, "id", [*columns, "ts"], pa.table({"key": pa.array([2, 3])}))
+    found = look_ups.rows(table.schema, files, Key("id"), [*columns, "ts"], pa.table({"key": pa.array([2, 3])}))
     assert found.rows is not None
     assert found.rows.num_rows == 2
 

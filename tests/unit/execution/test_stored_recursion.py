@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from weft.algebra.access import Access, DeltaScan, FullScan, Lookup
+from weft.algebra.access import Access, DeltaScan, FullScan, Key, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.scalar import Literal
 from weft.algebra.schema import INT, TIMESTAMP, Column, TableSchema
@@ -86,12 +86,12 @@ def read(tables: Mapping[str, pa.Table], state: StateSchema, paths: Sequence[Acc
     assert isinstance(tau, int) and isinstance(t, int)
     views, slices = Views(suffix(state)), slices_between(paths, tau, t)
     for several in in_reading_order(paths):
-        keys: dict[str, dict[str, list[pa.ChunkedArray]]] = {}
+        keys: dict[str, dict[Key, list[pa.ChunkedArray]]] = {}
         for path in several:
             rows = every[path.table]
             if isinstance(path, Lookup):
-                wanted = keys.setdefault(path.view, {}).setdefault(path.column, [])
-                wanted.append(views.local[path.via.view].column(path.via_column))
+                wanted = keys.setdefault(path.view, {}).setdefault(path.key, [])
+                wanted.append(views.local[path.via.view].column(path.via_key.column))
                 rows = rows.among(keys[path.view])
             elif isinstance(path, DeltaScan):
                 rows = rows.inside(slices[path.table])

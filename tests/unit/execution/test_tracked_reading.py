@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from coalesced import Period, coalesced
+from weft.algebra.access import Key
 from weft.api import Weft
 from weft.errors import SqlError
 from weft.execution.driver_reader import BOUNDS, DriverReader, ReadBounds, Reading
@@ -86,14 +87,14 @@ def test_news_have_every_period_that_begins_or_ends_in_a_slice(
 @pytest.mark.parametrize("bounds", [ReadBounds(), ReadBounds(filtered=-1)], ids=["whole", "arranged"])
 @pytest.mark.parametrize(("column", "keys"), [("id", [1, 3]), ("dept", ["Dev"]), ("name", ["Zed"])])
 def test_look_ups_find_the_periods_of_their_keys(weft: Weft, bounds: ReadBounds, column: str, keys: list[Any]) -> None:
-    found = reader(weft, bounds).lookup("staff", {column: [pa.chunked_array([keys])]}, ALL)
+    found = reader(weft, bounds).lookup("staff", {Key(column): [pa.chunked_array([keys])]}, ALL)
     place = ["id", "name", "dept"].index(column)
     assert found.by == ("driver" if bounds.filtered > 0 else "arrangement")
     assert sorted(period_rows(found), key=repr) == sorted((p for p in HISTORY if p[0][place] in keys), key=repr)
 
 
 def test_ends_are_not_looked_up_in_arrangements(weft: Weft) -> None:
-    wanted = {"valid_to": [pa.chunked_array([pa.array([20], pa.timestamp("us", "UTC"))])]}
+    wanted = {Key("valid_to"): [pa.chunked_array([pa.array([20], pa.timestamp("us", "UTC"))])]}
     assert reader(weft, ReadBounds(filtered=-1)).lookup("staff", wanted, ALL).by == "Spark"
     assert {each[2] for each in period_rows(reader(weft).lookup("staff", wanted, ALL))} == {20}
 

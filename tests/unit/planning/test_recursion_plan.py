@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.algebra.access import DeltaScan, FullScan, Lookup
+from weft.algebra.access import DeltaScan, FullScan, Key, Lookup
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
 from weft.derivation.recursion import ROUND
 from weft.planning.plan import plan
@@ -53,5 +53,5 @@ def test_a_second_table_is_looked_up_by_the_stored_rows_that_the_first_one_finds
     assert ways
     for path in ways:
         through = path.via
-        assert isinstance(through, Lookup) and (through.table, through.column) == (ROUND, "c2")
+        assert isinstance(through, Lookup) and (through.table, through.key) == (ROUND, Key("c2"))
         assert isinstance(through.via, DeltaScan) and through.via.table == "links"

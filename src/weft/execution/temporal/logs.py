@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from weft.algebra.access import Key
 from weft.algebra.schema import TableSchema
 from weft.algebra.temporal import VALID_FROM, VALID_TO
 from weft.catalog.records import TableRecord
@@ -168,7 +169,7 @@ class Logs:
         columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
         keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
         if len(columns) == 1:
-            result = look_ups.rows(log.stored, files, columns[0], schema.names, keys)
+            result = look_ups.rows(log.stored, files, Key(columns[0]), schema.names, keys)
         else:
             result = look_ups.whole_rows(log.stored, files, columns, keys)
         return None if result.rows is None else conformed(result.rows, schema)

@@ -180,7 +180,7 @@ def _words(path: Access, schemas: Mapping[str, StateSchema]) -> str:
     if isinstance(path, KeyScan):
         return "keys of groups"
     if isinstance(path, Lookup):
-        return f"look-up of {path.table} by {path.column}"
+        return f"look-up of {path.table} by {path.key.name}"
     if isinstance(path, DeltaScan):
         # The planner turned NOW > c into NOW >= c + 1 µs. Remove the microsecond.
         micros = path.shift.micros // 1_000 * 1_000

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from weft.algebra.scalar import Call, Cast, Element, Literal, Scalar
+from weft.algebra.scalar import FIELD, Call, Cast, Element, Literal, Scalar
 from weft.algebra.schema import BOOLEAN, INTEGRAL, NULL, STRING, DataType
 from weft.errors import SqlError
 from weft.sql.functions import FUNCTIONS, wider
@@ -26,7 +26,7 @@ from weft.sql.lower.intervals import as_stored
 from weft.sql.lower.patterns import check_pattern
 from weft.sql.lower.refusal import only, place, refuse
 from weft.sql.lower.scope import TIME_WINDOW, Scope, suggestion
-from weft.sql.rendering.render import FIELD, ITEM, STRUCT
+from weft.sql.rendering.render import ITEM, STRUCT
 
 Lower: TypeAlias = "Callable[[exp.Expr, Scope], Scalar]"
 """A function that translates a part of an expression."""

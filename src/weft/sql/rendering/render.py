@@ -16,9 +16,11 @@ from decimal import Decimal
 from typing import Final
 
 from weft.algebra import relation as relational
+from weft.algebra.access import Key
 from weft.algebra.calendar import within_calendar
 from weft.algebra.event import Event
 from weft.algebra.scalar import (
+    FIELD,
     MICROSECONDS,
     OF_MICROSECONDS,
     Call,
@@ -76,10 +78,6 @@ The backslash is Spark's default escape character.  Other engines have no defaul
 PART_OF: Final = "split at"
 """The name of the function that splits a text and returns the part with a given number (from 0), or NULL.  The
 arguments are the text, the number, the pattern and the limit.
-"""
-FIELD: Final = "field of"
-"""The name of the function that returns a field of a STRUCT, or the field of each STRUCT in an ARRAY.  The arguments
-are the value and the name of the field.
 """
 ITEM: Final = "item of"
 """The name of the function that returns an element of an ARRAY by index (from 0), or a value of a MAP by key.
@@ -181,6 +179,15 @@ def scalar(value: Scalar) -> str:
             return f"CASE {whens}{f' ELSE {scalar(default)}' if default is not None else ''} END"
         case Call():
             return _call(value)
+
+
+def key(value: Key, relation: str = "") -> str:
+    """Return the SQL of the key of a look-up.  If ``relation`` is given, its name qualifies the column."""
+    text = f"{quoted(relation)}.{quoted(value.column)}" if relation else quoted(value.column)
+    if value.shape is None:
+        return text
+    of = f"FROM_JSON({text}, {literal(Literal(str(value.shape), STRING))})"
+    return ".".join((of, *map(quoted, value.fields)))
 
 
 def spelled(type: DataType) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.api.acting import own_limits
-from weft.api.arguments import AnyInstant, length, micros, renaming
+from weft.api.arguments import AnyInstant, column_list, length, micros, renaming
 from weft.api.requirements import requires
 from weft.api.weft_methods import WeftMethods
 from weft.catalog.records import TableRecord
@@ -36,7 +36,7 @@ class Sourcing(WeftMethods):
         *,
         every: str | int = "10m",
         ts: Stamps | None = None,
-        columns: Sequence[tuple[str, DataType | None]] | None = None,
+        columns: str | Sequence[tuple[str, DataType | None]] | None = None,
         rename: str | Mapping[str, str] | None = None,
         table: str | None = None,
         slot: str | None = None,
@@ -47,16 +47,18 @@ class Sourcing(WeftMethods):
         A source of mail (maildir, imap or nntp) appends new messages to a mail table and has no ``key``.
 
         ``at`` is the path or URI of the source.  ``key`` names the columns that identify the rows of the source.
-        ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types.  If
-        a type is None, Weft infers the type.  ``rename`` is a mapping from old to new column names, or text as on the
-        command line.  ``table`` selects a table if the source has several tables.  ``slot`` and ``publication`` are
-        names on a PostgreSQL server.  See ``extraction.sources.adding`` for the kinds of sources and for the errors.
+        ``every`` is the interval at which ``run`` polls the source.  ``columns`` selects columns with their types, as
+        text such as ``id INT, name`` or as pairs.  If a type is missing or None, Weft infers it.  ``rename`` is a
+        mapping from old to new column names, or text as on the command line.  ``table`` selects a table if the source
+        has several tables.  ``slot`` and ``publication`` are names on a PostgreSQL server.  See
+        ``extraction.sources.adding`` for the kinds of sources and for the errors.
         """
         from weft.extraction.sources.adding import NewSource, add_source
 
         keys, place = [key] if isinstance(key, str) else key, os.fspath(at)
         names = (renaming(rename), table, slot, publication)
-        return add_source(self.opened, NewSource(name, kind, place, keys, length(every), ts, columns, *names))
+        chosen = column_list(columns) if isinstance(columns, str) else columns
+        return add_source(self.opened, NewSource(name, kind, place, keys, length(every), ts, chosen, *names))
 
     @requires(Right.ADMIN, logged=False)
     def poll_source(

@@ -96,14 +96,11 @@ def add(
     json: JsonOption = False,
 ) -> None:
     """Track a source as a table with its history, or follow mail; the first poll records the first rows."""
-    from weft.api.arguments import column_list
-
     how: dict[str, Any] = {"every": every, "ts": ts, "rename": rename, "table": of, "slot": slot}
     keys = [each.strip() for each in key.split(",") if each.strip()]
     with opened(home, create=True) as weft:
-        chosen = None if columns is None else column_list(columns)
         place = at if "://" in at else str(terminal.path(Path(at)))
-        source = weft.add_source(name, kind, place, keys, columns=chosen, publication=publication, **how)
+        source = weft.add_source(name, kind, place, keys, columns=columns, publication=publication, **how)
         _, record = weft.source(name)
     if json:
         print_json(source_json(source))

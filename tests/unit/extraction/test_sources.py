@@ -201,7 +201,7 @@ def test_a_column_ts_can_be_left_out(weft: Weft, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="the column name ts is reserved") as refused:
         weft.add_source("a", "csv", file, "id")
     assert "--columns" in str(refused.value.hint)
-    weft.add_source("a", "csv", file, "id", columns=[("id", None)])
+    weft.add_source("a", "csv", file, "id", columns="id")
     assert weft.poll_source("a", now=100).began == 1
 
 

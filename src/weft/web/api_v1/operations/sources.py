@@ -45,11 +45,8 @@ def add_source(
 
     Mail (`maildir`, `imap` or `nntp`) has no key: each new message is appended to a mail table.
     """
-    from weft.api.arguments import column_list
-
-    chosen = None if columns is None else column_list(columns)
     names = {"rename": rename, "table": table, "slot": slot, "publication": publication}
-    return source_json(weft.add_source(name, kind, at, key, every=every, ts=ts, columns=chosen, **names))
+    return source_json(weft.add_source(name, kind, at, key, every=every, ts=ts, columns=columns, **names))
 
 
 def show_source(weft: Weft, source: Name) -> Fields:

@@ -107,7 +107,7 @@ def compare(
     other = next((name for name in names if name not in data.queries), None)
     if other is not None:
         raise Refused(f"{other!r} is not a query of this benchmark", hint=f"Use one of {', '.join(data.queries)}.")
-    if rounds.shares[0] <= 0:
+    if rounds.shares[0] < rounds.batch / 2:
         raise Refused(
             f"{rounds.warm + rounds.ticks} batches of {rounds.batch:g} of the rows leave no first delivery",
             hint="Use fewer ticks or a smaller --batch.",

@@ -28,7 +28,7 @@ OUTSIDE = {
     "ALL as a value": (
         "SELECT name, age > ALL (SELECT id FROM reminders) AS b FROM users",
         "used as a value",
-        "SELECT MAX(y)",
+        "EXISTS (SELECT 1",
         None,
     ),
     "FIRST": ("SELECT sender, FIRST(subject) FROM msgs GROUP BY sender", "FIRST()", "MIN_BY(x, ts)", None),

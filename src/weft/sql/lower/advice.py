@@ -105,7 +105,7 @@ ADVICE: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         ("user", "current_user", "session_user", "current_database", "current_schema", "current_catalog", "version"),
-        "Write the value as a constant: 'anna'.",
+        "Write its value as a constant, such as 'anna'.",
     ),
     "date_add": "Write t + INTERVAL 1 DAY.",
     "date": "Write DATE(ts) for the day of an instant, CURRENT_DATE - INTERVAL 7 DAYS for a day before today.",

@@ -62,7 +62,10 @@ def now_comparison(comparison: Call, positive: bool, node: exp.Expr) -> Predicat
     left, right = comparison.args
     operator = comparison.name
     if mentions_now(left) and mentions_now(right):
-        hint = "Write the comparison without NOW() on one side: for NOW() - ts > NOW() - due write ts < due."
+        hint = (
+            "For NOW() - ts > NOW() - due write ts < due. "
+            "For COALESCE(ts, NOW()) < NOW() - INTERVAL 1 DAY write ts < NOW() - INTERVAL 1 DAY."
+        )
         raise refuse("NOW() on both sides of a comparison", node, "NOW() must be on one side only", hint)
     if mentions_now(right):
         left, right, operator = right, left, MIRRORED[operator]

@@ -68,7 +68,7 @@ def lower_scalar(node: exp.Expr, scope: Scope) -> Scalar:
     if isinstance(node, (exp.Any, exp.All)):
         what, hint = (
             "ANY or ALL of a subquery used as a value",
-            "Compare with an aggregate: x > (SELECT MAX(y) FROM …).",
+            "For x > ANY (SELECT y …) write EXISTS (SELECT 1 … WHERE x > y).",
         )
         raise refuse(what, node, "it must be a condition of WHERE, ON or HAVING", hint)
     if isinstance(node, exp.Window):

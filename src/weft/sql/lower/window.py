@@ -200,16 +200,18 @@ def _distance(value: exp.Expr, order: Sequence[SortKey], node: exp.Expr) -> int:
     elif isinstance(value, exp.Literal) and value.name.isdigit() and (kind.numeric or kind == DATE):
         if int(value.name) <= _greatest(kind):
             return int(value.name)
-        side = "Write UNBOUNDED PRECEDING or UNBOUNDED FOLLOWING."
-        raise refuse(f"this distance over {kind}", node, f"it is greater than every {kind}", side)
+        hint = "Write UNBOUNDED PRECEDING or UNBOUNDED FOLLOWING."
+        raise refuse(f"this distance over {kind}", node, f"it is greater than {_greatest(kind):,}", hint)
     raise refuse(f"this distance over {kind}", node, "it is no number of the unit of ORDER BY", hint)
 
 
 def _greatest(kind: DataType) -> int:
-    """Return the greatest distance of a frame over values of the type."""
+    """Return the greatest distance of a frame over values of the type. For a DATE it is a number of days."""
+    if kind == DATE:
+        return literals.LONGEST // _DAY
     if kind.name == "DECIMAL":
         return int(10 ** ((kind.precision or 0) - (kind.scale or 0))) - 1
-    return int(2 ** {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "DATE": 31}.get(kind.name, 63)) - 1
+    return int(2 ** {"TINYINT": 7, "SMALLINT": 15, "INT": 31}.get(kind.name, 63)) - 1
 
 
 def _ranked(

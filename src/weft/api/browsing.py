@@ -166,13 +166,13 @@ class Browsing(WeftMethods):
         self, table: str | None = None, *, after: int = 0, limit: int = 50
     ) -> tuple[QuarantineRecord, ...]:
         """Return at most ``limit`` unresolved records of one or all tables, with IDs above ``after``.  Raise
-        NotFound.
+        NotFound.  Only administrators see the folders of their sources.
         """
         catalog, seen = self.opened.catalog, self.opened.seen()
         if table is None:
             seen.require(Right.ADMIN)
         table_id = None if table is None else catalog.tables.named(table).table_id
-        return catalog.quarantine.page(table_id, after, limit)
+        return tuple(map(seen.record_as_shown, catalog.quarantine.page(table_id, after, limit)))
 
     @requires(Right.LOAD, logged=False)
     def quarantined_bytes(self, quarantine_id: int, longest: int | None = None) -> bytes:

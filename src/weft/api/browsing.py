@@ -166,13 +166,13 @@ class Browsing(WeftMethods):
         self, table: str | None = None, *, after: int = 0, limit: int = 50
     ) -> tuple[QuarantineRecord, ...]:
         """Return at most ``limit`` unresolved records of one or all tables, with IDs above ``after``.  Raise
-        NotFound.
+        NotFound.  Only administrators see the folders of their sources.
         """
         catalog, seen = self.opened.catalog, self.opened.seen()
         if table is None:
             seen.require(Right.ADMIN)
         table_id = None if table is None else catalog.tables.named(table).table_id
-        return catalog.quarantine.page(table_id, after, limit)
+        return tuple(map(seen.record_as_shown, catalog.quarantine.page(table_id, after, limit)))
 
     @requires(Right.LOAD, logged=False)
     def quarantined_bytes(self, quarantine_id: int, longest: int | None = None) -> bytes:
@@ -196,7 +196,7 @@ class Browsing(WeftMethods):
         counts = seen.catalog.quarantine.counts(table_ids)
         return {key: count for key, count in counts.items() if seen.has_table(key, Right.LOAD)}
 
-    @requires(Right.READ)
+    @requires(Right.OWN, logged=False)
     def message_page(
         self, query_id: int | None = None, *, before: int | None = None, unsent: bool = False, limit: int = 50
     ) -> tuple[ListedMessage, ...]:
@@ -208,7 +208,7 @@ class Browsing(WeftMethods):
         outbox, owner = self.opened.catalog.outbox, self._owner()
         return outbox.page(before=before, limit=limit, query_id=query_id, owner=owner, unsent=unsent)
 
-    @requires(Right.READ)
+    @requires(Right.OWN, logged=False)
     def troubled_channels(self, *, after: int = 0, limit: int = 50) -> tuple[tuple[Subscription, QueryRecord], ...]:
         """Return (subscription, query) for channels whose last delivery failed.  Their IDs are above ``after``."""
         return self.opened.catalog.subscriptions.troubled(after, limit, self._owner())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -226,14 +226,14 @@ class Loading(WeftMethods):
     ) -> tuple[LoadSummary, ...]:
         """Return at most ``limit`` loads into one table or into all tables, the newest first.  Raise NotFound.
 
-        With ``before``, return only loads with lower IDs.
+        With ``before``, return only loads with lower IDs.  Only administrators see the folders of their sources.
         """
         catalog, seen = self.opened.catalog, self.opened.seen()
         if table is not None or seen.rights.reaches_all(Right.READ):
             table_id = None if table is None else catalog.tables.named(table).table_id
-            return catalog.load_history.latest(table_id, limit, before)
+            return tuple(map(seen.load_as_shown, catalog.load_history.latest(table_id, limit, before)))
         own = (each for each in catalog.load_history.latest(before=before) if seen.has_table(each.load.table_id))
-        return tuple(islice(own, limit))
+        return tuple(map(seen.load_as_shown, islice(own, limit)))
 
     @requires(Right.ANY)
     def lies_ahead(self, load: Summary) -> bool:
@@ -249,14 +249,21 @@ class Loading(WeftMethods):
         """
         from weft.execution.undoing import undo_load
 
-        return undo_load(self.opened, self.opened.seen().load(load_id, Right.LOAD).load.load_id)
+        seen = self.opened.seen()
+        undone = undo_load(self.opened, seen.load(load_id, Right.LOAD).load.load_id)
+        again = tuple(map(seen.load_as_shown, undone.again))
+        return replace(undone, load=seen.load_as_shown(undone.load), again=again)
 
-    @requires(Right.READ)
+    @requires(Right.LOAD, logged=False)
     def quarantined(self) -> tuple[QuarantineRecord, ...]:
-        """Return the unresolved records in quarantine of the tables that the principal may load, the oldest first."""
+        """Return the unresolved records in quarantine of the tables that the principal may load, the oldest first.
+
+        Only administrators see the folders of their sources.  Raises NotAllowed if she may load rows into no table.
+        """
+        self.require_load()
         seen = self.opened.seen()
         every = self.opened.catalog.quarantine.all()
-        return tuple(each for each in every if seen.has_table(each.table_id, Right.LOAD))
+        return tuple(seen.record_as_shown(each) for each in every if seen.has_table(each.table_id, Right.LOAD))
 
     @requires(Right.LOAD)
     def retry_quarantine(

@@ -6,6 +6,7 @@ records the load as undone.  After an interruption, a later writer completes the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
@@ -371,6 +372,26 @@ class Commits:
 def no_load(load_id: int) -> NotFound:
     """Return the error for an unknown load."""
     return NotFound(f"there is no load {load_id}", hint="List the loads with `weft loads`.")
+
+
+_NEXT_PLACE: Final = re.compile(r", (?=/|[a-z][a-z0-9+.-]*://)")
+
+
+def without_folders(source: str) -> str:
+    """Return the names of the files of a load, without their folders and servers.
+
+    A URI without a path becomes its scheme.
+
+    >>> without_folders("/srv/a.csv, s3://bucket/in/b.csv"), without_folders("postgresql://host/shop?user=x")
+    ('a.csv, b.csv', 'shop')
+    """
+    return ", ".join(map(_last_name, _NEXT_PLACE.split(source)))
+
+
+def _last_name(place: str) -> str:
+    scheme, uri, rest = place.partition("://")
+    path = rest.partition("?")[0].partition("/")[2] if uri else place
+    return path.rstrip("/").rpartition("/")[2] or scheme
 
 
 class LoadHistory:

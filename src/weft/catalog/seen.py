@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.definitions import schemas
-from weft.catalog.loads import LoadSummary, no_load
+from weft.catalog.loads import LoadSummary, no_load, without_folders
 from weft.catalog.naming import not_found
-from weft.catalog.records import QueryRecord, TableRecord
+from weft.catalog.records import QuarantineRecord, QueryRecord, TableRecord
 from weft.catalog.saved_queries import SavedQuery
 from weft.catalog.tables import TableKind
 from weft.catalog.views import ViewRecord
@@ -142,6 +142,18 @@ class Seen:
         if not self.has_table(load.load.table_id, right):
             raise not_allowed(self.rights, right, f"the table of the load {load_id}")
         return load
+
+    def source(self, source: str) -> str:
+        """Return the source of a load as the principal sees it: only administrators see folders and servers."""
+        return source if self.rights.may(Right.ADMIN) else without_folders(source)
+
+    def load_as_shown(self, summary: LoadSummary) -> LoadSummary:
+        """Return the load with its source as the principal sees it: see ``source``."""
+        return replace(summary, load=replace(summary.load, source=self.source(summary.load.source)))
+
+    def record_as_shown(self, record: QuarantineRecord) -> QuarantineRecord:
+        """Return the record in quarantine with its source as the principal sees it: see ``source``."""
+        return replace(record, source=self.source(record.source))
 
     def tables(self) -> tuple[TableRecord, ...]:
         """Return the tables and views to which the principal has a right, in the order of creation."""

@@ -251,7 +251,7 @@ def list_quarantine(home: HomeOption = None, json: JsonOption = False) -> None:
     )
     values = (quarantined_json(each, names) for each in records)
     columns = ("id", "table", "source", "position", "reason", "bytes", "at")
-    print_list(json, values, "The quarantine is empty.", columns, rows, right=(0, 5))
+    print_list(json, values, "There are no records to retry.", columns, rows, right=(0, 5))
 
 
 def _nearby(source: str) -> str:

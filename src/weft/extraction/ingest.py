@@ -282,7 +282,7 @@ def _file_load(
             before = writer.loads.of_files(now.table_id, {each for known in known_by for each in known})
             if any(load.finished_at is not None for load in before.values()):
                 return None
-            _refuse_half_loaded(now, before, digest_of_all, names)
+            _refuse_half_loaded(to, now, before, digest_of_all, names)
             unfinished_load(writer, now, names, digest_of_all)
         record = _file_table(writer, name, now, sources[0], timing.ts_from, keys)
         by_source = {source.name: source.options(timing) for source in sources}
@@ -290,7 +290,9 @@ def _file_load(
         return register_load(writer, to, record, names, "file", digest_of_all, timing.options(), held, files, by_source)
 
 
-def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str, names: str) -> None:
+def _refuse_half_loaded(
+    to: OpenHome, table: TableRecord, before: Mapping[str, LoadRecord], digest_of_all: str, names: str
+) -> None:
     """Raise Conflict if another load of one of the files is unfinished and the table has no keys."""
     other = next((load for load in before.values() if load.digest != digest_of_all), None)
     if other is not None and not table.keys:
@@ -298,7 +300,8 @@ def _refuse_half_loaded(table: TableRecord, before: Mapping[str, LoadRecord], di
         if other.source == names:
             again = "Executors began the load and this process would go on, or the reverse. Undo the load"
         raise Conflict(
-            f"a load of {other.source} into {table.name} is unfinished, and has a file in common with this load",
+            f"a load of {to.seen().source(other.source)} into {table.name} is unfinished, and has a file in common "
+            "with this load",
             hint=f"{again}: weft loads undo {other.load_id}",
         )
 

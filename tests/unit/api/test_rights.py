@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import io
 from collections.abc import Callable, Iterator
@@ -81,7 +82,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "one_state": (ANY, ()),
     "maintain": (ADMIN, ()),
     "make_table": (ADMIN, ("t", "a INT")),
-    "message_page": (READ, ()),
+    "message_page": (OWN, ()),
     "mute": (OWN, ("{query}",)),
     "news_page": (READ, ()),
     "news_since": (READ, (0, [])),
@@ -92,7 +93,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "preview_file": (LOAD, (io.BytesIO(b"id\n1\n"), "{table}")),
     "quarantine_counts": (READ, ()),
     "quarantine_page": (LOAD, ("{table}",)),
-    "quarantined": (READ, ()),
+    "quarantined": (LOAD, ()),
     "quarantined_bytes": (LOAD, (7,)),
     "query": (READ, ("{id}",)),
     "query_counts": (READ, ()),
@@ -133,7 +134,7 @@ TABLE: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "test_channel": (CHANNEL, ("email:x@example.com",)),
     "tick": (ADMIN, ()),
     "time_driven": (READ, ([],)),
-    "troubled_channels": (READ, ()),
+    "troubled_channels": (OWN, ()),
     "try_query": (INSTALL, ("SELECT id FROM {table}",)),
     "undo_load": (LOAD, ("{load}",)),
     "unmute": (OWN, ("{query}",)),
@@ -360,6 +361,36 @@ def test_lists_show_only_what_one_may_see(home: Weft) -> None:
             seen.pause("over_open")
 
 
+def test_only_administrators_see_the_folders_of_loads(home: Weft, tmp_path: Path) -> None:
+    paths = [tmp_path / "a, b.csv", tmp_path / "c.csv"]
+    for number, path in enumerate(paths):
+        path.write_text(f"id\n1{number}\nx{number}\n")
+    whole, names = ", ".join(map(str, paths)), "a, b.csv, c.csv"
+    home.ingest_file(paths, "open")
+    bo, anna, root = (acting(home, name) for name in ("bo", "anna", "root"))
+    home.accounts.grant("bo", "read", "open")
+    home.accounts.grant("anna", "load", "open")
+    scoped = acting(home, "root", frozenset({"read"}))
+    for seen, shown in ((bo, names), (anna, names), (scoped, names), (root, whole), (home, whole)):
+        assert [each.load.source for each in seen.loads("open" if seen is not anna else None)] == [shown, "these rows"]
+        assert shown in [each.load.source for each in seen.loads()]
+    for seen, each_shown in ((anna, [each.name for each in paths]), (root, [str(each) for each in paths])):
+        assert [each.source for each in seen.quarantined()] == each_shown
+        assert [each.source for each in seen.quarantine_page("open")] == each_shown
+    assert anna.undo_load(anna.loads()[0].load.load_id).load.load.source == names
+
+
+def test_an_upload_does_not_show_the_folder_of_an_unfinished_load(home: Weft) -> None:
+    content = b"id\n7\n"
+    files = [("/srv/a.csv", hashlib.sha256(content).hexdigest()), ("/srv/b.csv", "0")]
+    with home.writing("a test") as writer:
+        writer.loads.begin(home.table("open").table_id, "/srv/a.csv, /srv/b.csv", "file", "1", 0, files)
+    home.accounts.grant("anna", "load", "open")
+    for seen, shown in ((home, "a load of /srv/a.csv, /srv/b.csv into"), (acting(home, "anna"), "a load of a.csv, b")):
+        with pytest.raises(Conflict, match=shown):
+            seen.ingest_file(io.BytesIO(content), "open")
+
+
 def test_an_administrator_sees_and_does_everything(home: Weft) -> None:
     root = acting(home, "root")
     assert (len(root.tables()), len(root.queries())) == (4, 2)
@@ -486,6 +517,9 @@ def test_the_quarantine_is_for_those_who_load(home: Weft) -> None:
     home.ingest_file(io.BytesIO(b"id\n3\nno number\n"), "secret")
     bo = acting(home, "bo")
     home.accounts.grant("bo", "read", "secret")
+    with pytest.raises(NotAllowed, match="bo may load rows into no table"):
+        bo.quarantined()
+    home.accounts.grant("bo", "load", "open")
     assert (len(home.quarantined()), bo.quarantined(), dict(bo.quarantine_counts())) == (1, (), {})
     other, own = home.table("open").table_id, home.table("secret").table_id
     assert [dict(home.quarantine_counts(each)) for each in (None, [own, other], [other], [])] == [{own: 1}] * 2 + [

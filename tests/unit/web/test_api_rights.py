@@ -126,6 +126,20 @@ def test_each_right_holds_at_the_api_and_its_formats(
     assert response.status_code == status, response.text
 
 
+def test_a_token_that_only_reads_shows_no_channels_and_no_messages(send: Sent, full: Weft) -> None:
+    full.accounts.grant("anna", "channel", "feed")
+    own = full.install("of-anna", "SELECT o.id FROM orders o", user="anna", to="feed:anna").query_id
+    shown = {who: send(who, "GET", f"/queries/{own}.json").json()["channels"] for who in ("anna", "anna reads")}
+    assert (len(shown["anna"]), shown["anna reads"]) == (1, [])
+    for path in ("/deliveries.json", "/api/v1/messages", "/api/v1/deliveries"):
+        assert send("anna", "GET", path).status_code == 200, path
+        refused = send("anna reads", "GET", path)
+        assert refused.status_code == 403, path
+        assert "the token does not include the right to own" in refused.text
+    full.remove("of-anna", purge=True)
+    full.accounts.revoke("anna", "channel", "feed")
+
+
 def test_a_hidden_object_is_refused_like_a_missing_one(send: Sent) -> None:
     for path in ("/api/v1/queries/{}", "/api/v1/queries/{}/answers", "/api/v1/explanations/{}"):
         hidden, missing = (send("bo", "GET", path.format(name)) for name in ("all-orders", "no-such-1"))

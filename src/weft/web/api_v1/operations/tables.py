@@ -149,6 +149,6 @@ OPERATIONS: Final = (
     Operation("GET", f"{_ONE}/history", show_history, "tables", slow=True),
     Operation("GET", "/loads", list_loads, "loads"),
     Operation("DELETE", "/loads/{load}", undo_load, "loads", "load"),
-    Operation("GET", "/quarantine", list_quarantine, "loads"),
+    Operation("GET", "/quarantine", list_quarantine, "loads", "load"),
     Operation("POST", "/quarantine/retry", retry_quarantine, "loads", "load"),
 )

@@ -53,6 +53,8 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
 
 _WITHOUT_FILES: Final = "application/x-www-form-urlencoded"
 """The type of a form that contains no files."""
+_FROM_ANYBODY: Final = 64 << 10
+"""The maximum size of a form from somebody who has not signed in, in bytes."""
 _MOST_FIELDS: Final = 100
 
 
@@ -271,23 +273,33 @@ def page(
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
     A ``public`` page requires no sign-in.  Without ``own_form``, other servers may send its form, too.
-    A form with files is read only after its sender is known and ``first`` has raised no error.  A file from a person
-    without the right to load is therefore never stored.
+    A large form, and a form with files, are read only after their sender has signed in and ``first`` has raised no
+    error.  A file from a person without the right to load is therefore never stored.
     """
 
     async def endpoint(request: Request) -> Response:
         stranger = Visit(request, request.app.state.site)
         if request.method != "POST":
             return await run_in_threadpool(_entered_and_answered, stranger, public, first, shown)
-        if request.headers.get("content-type", "").startswith(_WITHOUT_FILES):
+        is_small = _is_small(request)
+        if is_small and request.headers.get("content-type", "").startswith(_WITHOUT_FILES):
             stranger = replace(stranger, form=await request.form(max_fields=_MOST_FIELDS))
         visit = await run_in_threadpool(_entered, stranger, public, first)
         if isinstance(visit, Response):
             return visit
+        if visit.principal is None and not is_small:
+            raise HTTPException(413, "the request is too large")
         async with request.form(max_files=4, max_fields=_MOST_FIELDS) as form:
             return await run_in_threadpool(_answer, shown, replace(visit, form=form), own_form)
 
     return endpoint
+
+
+def _is_small(request: Request) -> bool:
+    """Return whether the request states that its form is small.  The server then reads no more than the stated size."""
+    size = request.headers.get("content-length", "0")
+    is_number = size.isascii() and size.isdigit() and len(size) < 10
+    return "transfer-encoding" not in request.headers and is_number and int(size) <= _FROM_ANYBODY
 
 
 def _entered(stranger: Visit, public: bool, first: Callable[[Visit], None]) -> Visit | Response:

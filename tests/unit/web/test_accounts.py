@@ -132,6 +132,21 @@ def test_a_file_is_read_only_from_those_who_may_load_it(peopled: Weft) -> None:
         _sent_without_body(peopled, "/tables/-/upload", form, tokens["ben"])
 
 
+@pytest.mark.parametrize("size", [(b"content-length", b"5242880"), (b"transfer-encoding", b"chunked")])
+@pytest.mark.parametrize(("path", "status"), [("/tables/-/upload", 403), ("/ask", 403), ("/sign-in", 413)])
+def test_a_large_form_is_read_only_from_those_who_have_signed_in(
+    peopled: Weft, path: str, status: int, size: tuple[bytes, bytes]
+) -> None:
+    kind = (b"content-type", b"application/x-www-form-urlencoded")
+    assert _sent_without_body(peopled, path, kind, size) == status
+
+
+def test_only_a_form_with_files_is_very_large(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ada")
+    refused = browser.post("/tables/-/upload", data={"csrf": "x" * (5 << 20)})
+    assert refused.status_code == 413
+
+
 def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:
     site: Site = browser.app.state.site  # type: ignore[attr-defined]
     job = site.jobs.start("something of ben", "ben", "/", lambda _: Go("/"))

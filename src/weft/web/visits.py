@@ -235,7 +235,7 @@ class Visit:
             brief=brief,
             scopes=self.scopes,
             user_id=self.user_id,
-            reach=self.weft.accounts.reach(),
+            reach=self.weft.accounts.reach,
         )
         if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
             return self.go(f"/jobs/{job.job_id}")

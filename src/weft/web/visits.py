@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +41,9 @@ _PATIENCE_SECONDS: Final = 2.0
 """The longest time for which a request waits for its job."""
 _LONGEST_ADDRESS: Final = 12_000
 """The maximum length of an address that contains another one.  A server refuses headers of 16 KiB."""
+_WITH_TEXT: Final = re.compile(r"/ask|/queries/[0-9]+/change")
+"""The paths of the forms with the text of a query that an address can fill."""
+_KEPT_FIELDS: Final = ("sql", "dialect", "text_since")
 _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (NotAllowed, 403),
@@ -178,11 +182,14 @@ class Visit:
     def again(self) -> str | None:
         """The address of the form with the text of a query that it sent.
 
-        It is None without such a text, or if the address does not fit into that of the sign-in.
+        It is None without such a text, for other forms, for a page of another server, and if the address does not fit
+        into that of the sign-in.  The form keeps the instant of the text that it replaces.
         """
-        fields = {name: given for name in ("sql", "dialect") if (given := self.given(name).replace("\r\n", "\n"))}
+        fields = {name: given for name in _KEPT_FIELDS if (given := self.given(name).replace("\r\n", "\n"))}
+        if "sql" not in fields or _WITH_TEXT.fullmatch(self.path) is None or security.is_foreign(self.request):
+            return None
         address = f"{self.path}?{urlencode(fields)}"
-        return address if "sql" in fields and len(quote(address, safe="")) <= _LONGEST_ADDRESS else None
+        return address if len(quote(address, safe="")) <= _LONGEST_ADDRESS else None
 
     def number(self, name: str, default: int | None = None) -> int | None:
         """Return a whole number from the address, or ``default`` if the parameter is missing or not a number."""

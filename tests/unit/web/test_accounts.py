@@ -565,6 +565,17 @@ def test_a_text_survives_the_end_of_the_session(
     assert "Open the form again" not in long.text  # an address of this length would be refused
 
 
+@pytest.mark.parametrize(
+    ("path", "origin"), [("/queries/2", None), ("/ask/check", None), ("/ask", "https://other.example")]
+)
+def test_only_a_form_with_a_text_of_this_server_is_opened_again(
+    browser: TestClient, path: str, origin: str | None
+) -> None:
+    headers = {} if origin is None else {"origin": origin}
+    refused = browser.post(path, data={"csrf": "x", "sql": "SELECT 1"}, headers=headers)
+    assert refused.status_code == 400 and "Open the form again" not in refused.text
+
+
 def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:
     link = f"/password/{peopled.accounts.password_link('rea').secret}"
     form = browser.get(link).text

@@ -230,9 +230,12 @@ def test_a_result_is_not_shown_after_its_person_lost_her_query(browser: TestClie
 
 def test_another_owner_of_a_query_counts_as_a_change_of_rights(peopled: Weft) -> None:
     """The next tick pauses the queries of the earlier owner that read the query."""
-    text = "SELECT r.id FROM results.dear r"
+    peopled.accounts.grant("ben", "read", "orders")
+    text = "SELECT o.id FROM orders o"
     peopled.install("own", text, user="ben")
     peopled.install("above", "SELECT r.id FROM results.own r", user="ben")
+    peopled.tick()
+    assert not peopled.show("above").query.is_barred
     peopled.install("own", text, user="ada", replace=True)
     peopled.tick()
     assert peopled.show("above").query.is_barred

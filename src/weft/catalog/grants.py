@@ -117,8 +117,14 @@ class Grants:
             now = Reach(version, role, connection.execute(since).scalar_one_or_none(), grants)
             if role == "admin":
                 return now
-            owned, barred = _owned(connection, principal.name), _barred(connection, principal.name, grants)
-            return replace(now, owned=owned, barred=barred)
+            queries = select(ddl.queries.c.query_id).where(ddl.queries.c.user == principal.name, ddl.LIVE)
+            saved = select(ddl.saved_queries.c.saved_id).where(ddl.saved_queries.c.owner == principal.name)
+            return replace(
+                now,
+                queries=frozenset(connection.scalars(queries)),
+                saved=frozenset(connection.scalars(saved)),
+                barred=_barred(connection, principal.name, grants),
+            )
 
     def _present(self, connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
         version = int(connection.execute(_VERSION).scalar_one())
@@ -158,13 +164,6 @@ def _role_and_grants(connection: Connection, user_id: int) -> tuple[Role | None,
     )
     rows = connection.execute(select(grants.right, grants.thing_kind, grants.thing_key).where(own)).all()
     return role, frozenset((Right(right), kind, key) for right, kind, key in rows)
-
-
-def _owned(connection: Connection, name: str | None) -> frozenset[tuple[ThingKind, int]]:
-    """Return the live queries and the saved queries of an owner."""
-    queries = connection.execute(select(ddl.queries.c.query_id).where(ddl.queries.c.user == name, ddl.LIVE))
-    saved = connection.execute(select(ddl.saved_queries.c.saved_id).where(ddl.saved_queries.c.owner == name))
-    return frozenset([*(("query", key) for key in queries.scalars()), *(("saved", key) for key in saved.scalars())])
 
 
 def _barred(connection: Connection, name: str | None, grants: frozenset[Grant]) -> frozenset[int]:

@@ -104,16 +104,17 @@ class Reach:
     """What a principal may read at one instant, whatever her token.
 
     ``version`` is the number of changes of rights in the home.  ``since`` is the instant at which she became a user
-    (microseconds UTC).  ``owned`` are the kinds and IDs of the live queries and saved queries that she owns.
+    (microseconds UTC).  ``queries`` and ``saved`` are the IDs of the live queries and saved queries that she owns.
     ``barred`` are the IDs of the queries that are hers or that she was granted, and that are paused because their owner
-    has lost a right.  An administrator reads all objects, so ``grants``, ``owned`` and ``barred`` are empty for her.
+    has lost a right.  An administrator reads all objects, so these sets and ``grants`` are empty for her.
     """
 
     version: int
     role: Role | None
     since: int | None
     grants: frozenset[Grant] = frozenset()
-    owned: frozenset[tuple[ThingKind, int]] = frozenset()
+    queries: frozenset[int] = frozenset()
+    saved: frozenset[int] = frozenset()
     barred: frozenset[int] = frozenset()
 
     def is_kept_by(self, later: Reach) -> bool:
@@ -121,6 +122,7 @@ class Reach:
         return (
             (self.role, self.since) == (later.role, later.since)
             and self.grants <= later.grants
-            and self.owned <= later.owned
+            and self.queries <= later.queries
+            and self.saved <= later.saved
             and self.barred >= later.barred
         )

@@ -124,8 +124,8 @@ def _run(script: str, *arguments: str | Path, **environ: str) -> subprocess.Comp
 
 QUERIES = {"innocent": INNOCENT, "backtracks": BACKTRACKS, "deep": DEEP, "explodes": EXPLODES, "many": MANY}
 LATE = (
-    f"the query took longer than {SECONDS} s. Restrict the query, or raise WEFT_QUERY_SECONDS, and the limit of the "
-    "user if she has one."
+    f"the query took longer than {SECONDS} s. Restrict the query. Or raise WEFT_QUERY_SECONDS and, if she has one, the "
+    "limit of the user."
 )
 TOO_MANY = "the query found many times more rows in one tick than the limit of 1,000"
 REASONS = {

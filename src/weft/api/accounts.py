@@ -10,7 +10,8 @@ from weft.catalog.audit import AuditRecord
 from weft.catalog.grants import GrantRecord
 from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.seen import query_thing, saved_thing
-from weft.catalog.users import GroupRecord, UserLimits, UserRecord
+from weft.catalog.users import GroupRecord, LastAdmin, UserLimits, UserRecord
+from weft.configuration import configuration
 from weft.errors import Refused
 from weft.rights.policy import ADMIN_CHANNELS, GRANTABLE, Reach, Thing
 from weft.rights.principal import ROLES, Right, Role
@@ -71,26 +72,30 @@ class Accounts(SigningIn, Sharing):
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
         """Change the role or all limits of a user.
 
-        Raise NotFound or Refused.  Raise Conflict if no administrator would be left and the principal is not the
-        folder's owner.
+        Raise NotFound or Refused.  Raise Conflict as ``remove_user`` does, if she would be an administrator no more.
         """
         if role is not None:
             _require_role(role)
         _require_limits(limits)
-        return self.opened.catalog.users.change(name, role=role, limits=limits, keep_admin=self._keep_admin)
+        return self.opened.catalog.users.change(name, role=role, limits=limits, keep=self._kept_admin)
 
     @requires(Right.ADMIN)
     def remove_user(self, name: str) -> UserRecord:
         """Remove a user with her rights, tokens and sessions.  Her queries are paused.
 
-        Raise NotFound.  Raise Conflict if no administrator would be left and the principal is not the folder's owner.
+        Raise NotFound.  Unless the principal is the folder's owner, raise Conflict for the last administrator and,
+        without a proxy in the settings (``web.proxy``), for the last administrator who has a password.
         """
-        return self.opened.catalog.users.remove(name, keep_admin=self._keep_admin)
+        return self.opened.catalog.users.remove(name, keep=self._kept_admin)
 
     @property
-    def _keep_admin(self) -> bool:
-        """Whether the principal is not the folder's owner, who can always add an administrator."""
-        return not self.opened.principal.is_owner
+    def _kept_admin(self) -> LastAdmin | None:
+        """The administrator who stays.  The folder's owner can always add one, and a proxy signs people in without
+        passwords.
+        """
+        if self.opened.principal.is_owner:
+            return None
+        return "any" if configuration(self.opened.folder).web_proxy else "with a password"
 
     @requires(Right.ADMIN, logged=False)
     def groups(self, *, after: str | None = None, limit: int | None = None) -> tuple[GroupRecord, ...]:

@@ -191,7 +191,10 @@ class Browsing(WeftMethods):
 
     @requires(Right.READ)
     def quarantine_counts(self, table_ids: Collection[int] | None = None) -> Mapping[int, int]:
-        """Return the number of unresolved records in quarantine by the ID of the table, of these tables or of all."""
+        """Return the number of unresolved records in quarantine by the ID of the table.
+
+        Without ``table_ids``, count those of all tables.
+        """
         seen = self.opened.seen()
         counts = seen.catalog.quarantine.counts(table_ids)
         return {key: count for key, count in counts.items() if seen.has_table(key, Right.LOAD)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, tuple_
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
-from weft.catalog.query_conditions import parts
+from weft.catalog.query_conditions import parts, seen_parts
 from weft.catalog.records import RESULTS, SAVED
 from weft.catalog.users import EVERYONE, Subject, rights_changed, subject_named
 from weft.errors import Conflict, NotFound, Refused
@@ -107,22 +107,23 @@ class Grants:
 
     def reach_of(self, principal: Principal) -> Reach:
         """Return what a principal may read at present, to compare it with another instant."""
-        users, queries = ddl.users.c, ddl.queries.c
-        rights = self.rights_of(principal)
-        barred = select(queries.query_id, queries.user).where(
-            queries.state == "paused", queries.reason.is_not(None), ddl.LIVE
-        )
+        users = ddl.users.c
         with self._database.reading() as connection:
+            version = int(connection.execute(_VERSION).scalar_one())
+            if principal.user_id is None:
+                return Reach(version, "admin" if principal.is_owner else None, None)
+            role, grants = self._present(connection, principal.user_id)
             since = select(users.added_at).where(users.user_id == principal.user_id)
-            return Reach(
-                rights.role,
-                frozenset(rights.grants),
-                connection.execute(since).scalar_one_or_none(),
-                frozenset(
-                    key
-                    for key, owner in connection.execute(barred)
-                    if owner == principal.name or (Right.READ, "query", str(key)) in rights.grants
-                ),
+            now = Reach(version, role, connection.execute(since).scalar_one_or_none(), grants)
+            if role == "admin":
+                return now
+            queries = select(ddl.queries.c.query_id).where(ddl.queries.c.user == principal.name, ddl.LIVE)
+            saved = select(ddl.saved_queries.c.saved_id).where(ddl.saved_queries.c.owner == principal.name)
+            return replace(
+                now,
+                queries=frozenset(connection.scalars(queries)),
+                saved=frozenset(connection.scalars(saved)),
+                barred=_barred(connection, principal.name, grants),
             )
 
     def _present(self, connection: Connection, user_id: int) -> tuple[Role | None, frozenset[Grant]]:
@@ -163,6 +164,14 @@ def _role_and_grants(connection: Connection, user_id: int) -> tuple[Role | None,
     )
     rows = connection.execute(select(grants.right, grants.thing_kind, grants.thing_key).where(own)).all()
     return role, frozenset((Right(right), kind, key) for right, kind, key in rows)
+
+
+def _barred(connection: Connection, name: str | None, grants: frozenset[Grant]) -> frozenset[int]:
+    """Return the barred queries of an owner, and those that she was granted."""
+    queries = ddl.queries.c
+    granted = [int(key) for right, kind, key in grants if (right, kind) == (Right.READ, "query")]
+    barred = select(queries.query_id).where(queries.state == "paused", queries.reason.is_not(None), ddl.LIVE)
+    return frozenset(key for part in seen_parts(name, granted) for key in connection.scalars(barred.where(part)))
 
 
 def forget_grants(connection: Connection, kind: ThingKind, key: int) -> None:

@@ -296,7 +296,7 @@ class Quarantine:
         return tuple(QuarantineRecord(**row._mapping) for row in rows)
 
     def counts(self, table_ids: Collection[int] | None = None) -> dict[int, int]:
-        """Return the number of open records by the ID of the table, of these tables or of all."""
+        """Return the number of open records by the ID of the table.  Without ``table_ids``, of all tables."""
         quarantine = ddl.quarantine.c
         wanted = select(quarantine.table_id, func.count()).where(quarantine.state == "open")
         if table_ids is not None:

@@ -19,6 +19,7 @@ from weft.catalog.home_record import read_home
 from weft.catalog.queries import change_query, live_readers, plan_of, query_named, stratum_of
 from weft.catalog.records import QueryDefinition, QueryRecord
 from weft.catalog.reservations import advance_watermark
+from weft.catalog.users import rights_changed
 from weft.errors import Conflict
 
 
@@ -54,13 +55,16 @@ class Replacements:
         The next tick evaluates all instants from the query's start on.  With ``past``, the new text may add answers
         with earlier start times.  All direct and indirect readers of the query then also evaluate all instants.  A
         failed query becomes active, and a paused query stays paused.  If text, plan and start are the same, only owner,
-        origin and timeliness change.  The caller must ensure that no tick is planned.
+        origin and timeliness change.  Another owner counts as a change of rights.  The caller must ensure that no tick
+        is planned.
 
         Raise NotFound if the query does not exist.  Raise Conflict if the query would read its own results.  Raise
         ClockError if a load has reserved an instant before the query's start.
         """
         with self._database.changing_under_lease() as connection:
             old = query_named(connection, query.name)
+            if old.user != query.user:
+                rights_changed(connection)
             above = _refuse_circle(connection, query, old)
             if _is_same_text(connection, query, old):
                 run = None if query.every_us is None or old.tau is None else old.tau + query.every_us

@@ -35,6 +35,8 @@ EVERYONE: Final = "everyone"
 """The name of the group of all users."""
 UserState = Literal["active", "removed"]
 SubjectKind = Literal["user", "group", "everyone"]
+LastAdmin = Literal["any", "with a password"]
+"""Which administrator stays: the last one, or also the last one who has a password."""
 _NAME: Final = re.compile(r"\w[\w.\-+@]{0,99}")
 
 
@@ -126,18 +128,18 @@ class Users:
             return read_user(connection, key)
 
     def change(
-        self, name: str, *, role: Role | None = None, limits: UserLimits | None = None, keep_admin: bool = False
+        self, name: str, *, role: Role | None = None, limits: UserLimits | None = None, keep: LastAdmin | None = None
     ) -> UserRecord:
         """Change the role or the limits of a user.
 
-        Raise NotFound.  With ``keep_admin``, raise Conflict if no administrator who can sign in would be left.
+        Raise NotFound.  Raise Conflict if she is the administrator whom ``keep`` names, and would be none any more.
         """
         values: dict[str, Any] = {} if role is None else {"role": role}
         values |= {} if limits is None else _limit_values(limits)
         with self._database.changing() as connection:
             user = user_named(connection, name)
-            if keep_admin and role not in (None, "admin"):
-                _refuse_last_admin(connection, user)
+            if keep is not None and role not in (None, "admin"):
+                _refuse_last_admin(connection, user, keep)
             if values:
                 connection.execute(update(ddl.users).where(ddl.users.c.user_id == user.user_id).values(**values))
                 rights_changed(connection)
@@ -150,15 +152,15 @@ class Users:
             connection.execute(update(ddl.users).where(own).values(digest=digest, zone=zone))
             return read_user(connection, user_id)
 
-    def remove(self, name: str, *, keep_admin: bool = False) -> UserRecord:
+    def remove(self, name: str, *, keep: LastAdmin | None = None) -> UserRecord:
         """Remove a user with her password, her secrets, her grants and her memberships.
 
-        Raise NotFound.  With ``keep_admin``, raise Conflict if no administrator who can sign in would be left.
+        Raise NotFound.  Raise Conflict if she is the administrator whom ``keep`` names.
         """
         with self._database.changing() as connection:
             user = user_named(connection, name)
-            if keep_admin:
-                _refuse_last_admin(connection, user)
+            if keep is not None:
+                _refuse_last_admin(connection, user, keep)
             for table in (ddl.secrets, ddl.members, ddl.marks, ddl.mark_exceptions):
                 connection.execute(delete(table).where(table.c.user_id == user.user_id))
             _delete_grants(connection, "user", user.user_id)
@@ -408,18 +410,22 @@ def _require_name(name: str) -> None:
         )
 
 
-def _refuse_last_admin(connection: Connection, user: UserRecord) -> None:
-    """An administrator without a password does not replace one who has a password, because she cannot sign in yet."""
+def _refuse_last_admin(connection: Connection, user: UserRecord, keep: LastAdmin) -> None:
+    """Raise Conflict if the user is the administrator whom ``keep`` names.
+
+    If no administrator has a password, each but the last may go.
+    """
     users = ddl.users.c
     others = select(users.password).where(users.role == "admin", users.state == "active", users.user_id != user.user_id)
     passwords = connection.execute(others).scalars().all()
-    if user.role != "admin" or any(passwords) or (passwords and not user.has_password):
+    replaced = any(passwords) or (bool(passwords) and (keep == "any" or not user.has_password))
+    if user.role != "admin" or replaced:
         return
     owner = "On the machine of the home, the owner of the folder may remove any user."
     if passwords:
         raise Conflict(
             f"{user.name} is the only administrator with a password",
-            hint=f"Let another administrator set her password first. {owner}",
+            hint=f"Another administrator must set a password for herself first. {owner}",
         )
     raise Conflict(f"{user.name} is the only administrator", hint=f"Make somebody else an administrator first. {owner}")
 

@@ -101,13 +101,28 @@ class Rights:
 
 @dataclass(frozen=True)
 class Reach:
-    """What a principal may read.  If it is equal at two instants, her rights were the same, whatever her token.
+    """What a principal may read at one instant, whatever her token.
 
-    ``since`` is the instant at which she became a user (microseconds UTC).  ``barred`` are the IDs of the queries that
-    are hers or that she was granted, and that are paused because their owner has lost a right.
+    ``version`` is the number of changes of rights in the home.  ``since`` is the instant at which she became a user
+    (microseconds UTC).  ``queries`` and ``saved`` are the IDs of the live queries and saved queries that she owns.
+    ``barred`` are the IDs of the queries that are hers or that she was granted, and that are paused because their owner
+    has lost a right.  An administrator reads all objects, so these sets and ``grants`` are empty for her.
     """
 
+    version: int
     role: Role | None
-    grants: frozenset[Grant]
     since: int | None
-    barred: frozenset[int]
+    grants: frozenset[Grant] = frozenset()
+    queries: frozenset[int] = frozenset()
+    saved: frozenset[int] = frozenset()
+    barred: frozenset[int] = frozenset()
+
+    def is_kept_by(self, later: Reach) -> bool:
+        """Return whether the same user has the same role later, and may still read all that she may read now."""
+        return (
+            (self.role, self.since) == (later.role, later.since)
+            and self.grants <= later.grants
+            and self.queries <= later.queries
+            and self.saved <= later.saved
+            and self.barred >= later.barred
+        )

@@ -95,7 +95,7 @@ def _limited(seconds: float, spent: float) -> Iterator[None]:
     if over:
         raise LimitExceeded(
             f"the query took longer than {seconds:g} s",
-            hint="Restrict the query, or raise WEFT_QUERY_SECONDS, and the limit of the user if she has one.",
+            hint="Restrict the query. Or raise WEFT_QUERY_SECONDS and, if she has one, the limit of the user.",
         ) from None
     if problem is not None:
         if was_cancelled():

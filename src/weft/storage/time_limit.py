@@ -86,7 +86,7 @@ def require_time() -> None:
             raise Stopped
         raise LimitExceeded(
             f"the query took longer than {limit.seconds:g} s",
-            hint="Restrict the query, or raise WEFT_QUERY_SECONDS, and the limit of the user if she has one.",
+            hint="Restrict the query. Or raise WEFT_QUERY_SECONDS and, if she has one, the limit of the user.",
         )
 
 

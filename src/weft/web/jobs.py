@@ -8,8 +8,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,7 +72,7 @@ class Job:
     ``user_id`` is the ID of this person, or None for the owner of the home.
     ``scopes`` are those of the token that started the job (None: all).
     ``of_api`` is true for a job of the HTTP API.
-    ``reach`` is what the person could read before the job started.
+    ``reach`` is what the person could read at the end of the job, or None if her rights may have changed during it.
     ``began`` and ``ended`` are instants of the wall clock (microseconds UTC).  ``said`` is the last news of the work.
     """
 
@@ -83,8 +84,8 @@ class Job:
     brief: bool = False
     scopes: Scopes = None
     user_id: int | None = None
-    reach: Reach | None = None
     of_api: bool = False
+    reach: Reach | None = None
     state: JobState = "running"
     said: str = ""
     ended: int | None = None
@@ -129,17 +130,25 @@ class Job:
         return self.person == (by, user_id) and covered
 
     def is_stale(self, reach: Reach) -> bool:
-        """Return whether the job shows an outcome or an error, and the person could read other things at its start."""
+        """Return whether the job shows an outcome or an error, and may have read what the person may no longer read.
+
+        ``reach`` is what she may read at present.
+        """
         shows = self.error is not None or isinstance(self.outcome, Shown | Value)
-        return shows and self.reach != reach
+        return shows and not (self.reach is not None and self.reach.is_kept_by(reach))
 
     def require_current(self, reach: Reach) -> None:
-        """Raise Conflict if the outcome may show what the person may no longer read.
-
-        ``reach`` is what she may read at present.  If the job leads to another page, this page checks the rights.
-        """
+        """Raise Conflict if the job is stale (``is_stale``).  The page to which a job leads checks rights itself."""
         if self.is_stale(reach):
-            raise Conflict("your rights have changed since the job began", hint="Run it again.")
+            raise Conflict("rights have changed since the job began", hint="Run it again.")
+
+    def keep_reach(self, before: Reach, after: Reach) -> None:
+        """Keep what the person could read at the end, unless her rights may have changed since the start.
+
+        The own work of a brief job may change rights, and reads no rows.
+        """
+        same = (before.version, before.barred) == (after.version, after.barred)
+        self.reach = after if same or self.brief else None
 
     def end(self, state: JobState) -> None:
         """Record the end of the job.  Its instant does not need the clock, which a catalog that is gone lacks."""
@@ -149,6 +158,18 @@ class Job:
 
 
 Work: TypeAlias = Callable[[Job], Outcome]
+
+
+@contextmanager
+def _reach_kept(job: Job, reach: Callable[[], Reach] | None) -> Iterator[None]:
+    """Keep what the person can read at the end of the job.  If the catalog does not say it, the outcome is hidden."""
+    before = None if reach is None else reach()
+    try:
+        yield
+    finally:
+        if reach is not None and before is not None:
+            with suppress(WeftError):
+                job.keep_reach(before, reach())
 
 
 class Jobs:
@@ -170,14 +191,16 @@ class Jobs:
         brief: bool = False,
         scopes: Scopes = None,
         user_id: int | None = None,
-        reach: Reach | None = None,
+        reach: Callable[[], Reach] | None = None,
         of_api: bool = False,
     ) -> Job:
         """Start a job, see ``Job``.  Brief jobs do not wait for long ones.
 
+        ``reach`` returns what the person may read at present.  Without it, only administrators see the outcome.
+
         Raise Conflict if the person has too many unfinished jobs of this length.
         """
-        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, reach, of_api)
+        job = Job(secrets.token_urlsafe(12), title, by, back, self._clock(), brief, scopes, user_id, of_api)
         with self._lock:
             own = [each for each in self._jobs.values() if each.person == job.person]
             if sum(1 for each in own if not each.is_over and each.brief == brief) >= _OF_ONE[brief]:
@@ -187,13 +210,13 @@ class Jobs:
             self._forget([each for each in own if each.of_api == of_api], _KEPT)
             self._forget(list(self._jobs.values()), _KEPT_IN_ALL)
             self._jobs[job.job_id] = job
-        self._threads[brief].submit(copy_context().run, self._run, job, work)
+        self._threads[brief].submit(copy_context().run, self._run, job, work, reach)
         return job
 
-    def _run(self, job: Job, work: Work) -> None:
+    def _run(self, job: Job, work: Work, reach: Callable[[], Reach] | None) -> None:
         state: JobState = "failed"
         try:
-            with cancellable_by(job.cancel_token), progress_reported_to(job.say):
+            with _reach_kept(job, reach), cancellable_by(job.cancel_token), progress_reported_to(job.say):
                 stop_here()
                 job.outcome = work(job)
             state = "done"

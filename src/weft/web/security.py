@@ -61,7 +61,7 @@ class Guard:
         visitor, known = _visitor(Request(scope), self._site)
         scope.setdefault("state", {})["visitor"] = visitor
 
-        taken, largest = 0, _largest(scope["path"])
+        taken, largest = 0, _largest(scope["path"], Headers(scope=scope).get("content-type", ""))
 
         async def receive_little() -> Message:
             nonlocal taken
@@ -99,11 +99,14 @@ class Guard:
             headers.append("set-cookie", cookie.headers["set-cookie"])
 
 
-def _largest(path: str) -> float:
-    """Return the largest size of a request.  The HTTP API has limits of its own, after it knows the caller."""
+def _largest(path: str, kind: str) -> float:
+    """Return the largest size of a request with a body of this type.
+
+    The HTTP API has limits of its own, after it knows the caller.
+    """
     if path.startswith(API):
         return math.inf
-    return _LARGEST_FILE if path == UPLOAD else _LARGEST_FORM
+    return _LARGEST_FILE if path == UPLOAD and kind.startswith("multipart/form-data") else _LARGEST_FORM
 
 
 def _visitor(request: Request, site: Site) -> tuple[str, bool]:

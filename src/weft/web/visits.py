@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +41,9 @@ _PATIENCE_SECONDS: Final = 2.0
 """The longest time for which a request waits for its job."""
 _LONGEST_ADDRESS: Final = 12_000
 """The maximum length of an address that contains another one.  A server refuses headers of 16 KiB."""
+_WITH_TEXT: Final = re.compile(r"/ask|/queries/[0-9]+/change")
+"""The paths of the forms with the text of a query that an address can fill."""
+_KEPT_FIELDS: Final = ("sql", "dialect", "text_since")
 _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (NotFound, 404),
     (NotAllowed, 403),
@@ -53,6 +57,8 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
 
 _WITHOUT_FILES: Final = "application/x-www-form-urlencoded"
 """The type of a form that contains no files."""
+_FROM_ANYBODY: Final = 64 << 10
+"""The maximum size of a form from somebody who has not signed in, in bytes."""
 _MOST_FIELDS: Final = 100
 
 
@@ -176,11 +182,14 @@ class Visit:
     def again(self) -> str | None:
         """The address of the form with the text of a query that it sent.
 
-        It is None without such a text, or if the address does not fit into that of the sign-in.
+        It is None without such a text, for other forms, for a page of another server, and if the address does not fit
+        into that of the sign-in.  The form keeps the instant of the text that it replaces.
         """
-        fields = {name: given for name in ("sql", "dialect") if (given := self.given(name).replace("\r\n", "\n"))}
+        fields = {name: given for name in _KEPT_FIELDS if (given := self.given(name).replace("\r\n", "\n"))}
+        if "sql" not in fields or _WITH_TEXT.fullmatch(self.path) is None or security.is_foreign(self.request):
+            return None
         address = f"{self.path}?{urlencode(fields)}"
-        return address if "sql" in fields and len(quote(address, safe="")) <= _LONGEST_ADDRESS else None
+        return address if len(quote(address, safe="")) <= _LONGEST_ADDRESS else None
 
     def number(self, name: str, default: int | None = None) -> int | None:
         """Return a whole number from the address, or ``default`` if the parameter is missing or not a number."""
@@ -233,7 +242,7 @@ class Visit:
             brief=brief,
             scopes=self.scopes,
             user_id=self.user_id,
-            reach=self.weft.accounts.reach(),
+            reach=self.weft.accounts.reach,
         )
         if not job.wait(_PATIENCE_SECONDS) or isinstance(job.outcome, Shown):
             return self.go(f"/jobs/{job.job_id}")
@@ -271,23 +280,33 @@ def page(
     """Return the endpoint of a page.  A page is a function that runs in a thread, because it reads files.
 
     A ``public`` page requires no sign-in.  Without ``own_form``, other servers may send its form, too.
-    A form with files is read only after its sender is known and ``first`` has raised no error.  A file from a person
-    without the right to load is therefore never stored.
+    A large form, and a form with files, are read only after their sender has signed in and ``first`` has raised no
+    error.  A file from a person without the right to load is therefore never stored.
     """
 
     async def endpoint(request: Request) -> Response:
         stranger = Visit(request, request.app.state.site)
         if request.method != "POST":
             return await run_in_threadpool(_entered_and_answered, stranger, public, first, shown)
-        if request.headers.get("content-type", "").startswith(_WITHOUT_FILES):
+        is_small = _is_small(request)
+        if is_small and request.headers.get("content-type", "").startswith(_WITHOUT_FILES):
             stranger = replace(stranger, form=await request.form(max_fields=_MOST_FIELDS))
         visit = await run_in_threadpool(_entered, stranger, public, first)
         if isinstance(visit, Response):
             return visit
+        if visit.principal is None and not is_small:
+            raise HTTPException(413, "the request is too large")
         async with request.form(max_files=4, max_fields=_MOST_FIELDS) as form:
             return await run_in_threadpool(_answer, shown, replace(visit, form=form), own_form)
 
     return endpoint
+
+
+def _is_small(request: Request) -> bool:
+    """Return whether the request states that its form is small.  The server then reads no more than the stated size."""
+    size = request.headers.get("content-length", "0")
+    is_number = size.isascii() and size.isdigit() and len(size) < 10
+    return "transfer-encoding" not in request.headers and is_number and int(size) <= _FROM_ANYBODY
 
 
 def _entered(stranger: Visit, public: bool, first: Callable[[Visit], None]) -> Visit | Response:

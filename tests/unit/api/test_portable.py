@@ -13,6 +13,7 @@ from weft.api.portable.described import Definitions, described
 from weft.api.portable.folder import read_folder
 from weft.catalog.users import UserLimits
 from weft.errors import Conflict, NotFound, Refused
+from weft.rights.principal import Principal
 
 LATE = "SELECT o.id, o.buyer\nFROM orders o\nWHERE o.ts < NOW() - INTERVAL 2 DAYS"
 HOOK = "webhook:https://hooks.example.com/services/T0/B0/s3cr3t-token#as=slack"
@@ -436,8 +437,8 @@ def test_each_change_of_users_and_groups(full: Weft, tmp_path: Path) -> None:
         ("group", "ops", "member added", "cy"),
         ("group", "ops", "member removed", "bo"),
         ("user", "ann", "right revoked", "load orders"),
-        ("user", "cy", "right granted", "read staff"),
         ("group", "everyone", "right revoked", "read staff"),
+        ("user", "cy", "right granted", "read staff"),
         ("user", "bo", "removed", ""),
     ]
     assert full.apply(out, prune=True) == ()
@@ -464,3 +465,45 @@ def test_rights_over_what_prune_removes_are_refused(full: Weft, tmp_path: Path) 
         ("bo has a right on results.brief, which does not exist", str(out / "users" / "bo.toml")),
         ("everyone has a right on teams, which does not exist", str(out / "groups" / "everyone.toml")),
     ]
+
+
+def test_rights_of_everyone_end_before_their_objects_are_removed(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    full.install("brief", "SELECT s.buyer FROM results.late s")
+    full.accounts.grant("everyone", "read", "results.brief")
+    out = tmp_path / "out"
+    full.export(out)
+    for name in ("queries/brief.sql", "queries/brief.toml", "groups/everyone.toml"):
+        (out / name).unlink()
+    assert [(each.name, each.action, each.detail) for each in full.apply(out, prune=True)] == [
+        ("everyone", "right revoked", "read results.brief"),
+        ("everyone", "right revoked", "read staff"),
+        ("brief", "removed", ""),
+    ]
+
+
+def test_an_error_in_a_query_is_not_one_in_the_rights_on_it(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    out = tmp_path / "out"
+    full.export(out)
+    (out / "queries" / "brief.sql").write_text("SELECT s.nothing FROM results.late s")
+    (out / "queries" / "brief.toml").write_text("")
+    (out / "groups" / "few.toml").write_text('read = ["results.brief"]\n')
+    with pytest.raises(Refused, match="nothing") as refused:
+        full.apply(out)
+    assert refused.value.reasons == ()
+
+
+def test_administrators_are_added_before_others_end(full: Weft, tmp_path: Path) -> None:
+    _owned(full)
+    _access(full)
+    full.accounts.change_user("ann", role="admin")
+    full.accounts.change_user("bo", role="author")
+    out = tmp_path / "out"
+    full.export(out)
+    _change(out / "users" / "ann.toml", '"admin"', '"author"')
+    _change(out / "users" / "bo.toml", '"author"', '"admin"')
+    ann = full.acting_as(Principal("ann", full.accounts.user("ann").user_id))
+    assert [(each.name, each.detail) for each in ann.apply(out)] == [("bo", "admin"), ("ann", "author")]

@@ -782,6 +782,15 @@ def test_an_administrator_who_can_sign_in_stays(home: Weft) -> None:
     root.accounts.remove_user("root")
 
 
+def test_an_administrator_whom_a_proxy_signs_in_needs_no_password(home: Weft) -> None:
+    (home.home / "weft.toml").write_text('[web]\nproxy = ["192.0.2.1"]\n')
+    home.accounts.change_user("bo", role="admin")
+    home.accounts.set_password(home.accounts.password_link("root").secret, "a long enough password")
+    acting(home, "root").accounts.remove_user("root")
+    with pytest.raises(Conflict, match="bo is the only administrator"):
+        acting(home, "bo").accounts.remove_user("bo")
+
+
 def test_reading_the_quarantine_is_no_action(home: Weft) -> None:
     home.ingest_file(io.BytesIO(b"id\nseven\n"), "open")
     (record,) = home.quarantined()

@@ -182,6 +182,7 @@ def test_commands_do_what_the_user_of_the_token_may_do(
     assert (code, out) == (2, "")
     assert "needs a token" in err
     assert "Set WEFT_TOKEN to a token from `weft token create`." in err
+    assert "takes the key in its file page.key" in err
     monkeypatch.setenv("WEFT_TOKEN", token)
     assert [each["name"] for each in json.loads(typed("queries", "--json")[1])] == ["q"]
     assert "zoë" in typed("results", "q")[1]
@@ -213,4 +214,8 @@ def test_commands_over_tls(
             monkeypatch.setenv("SSL_CERT_FILE", str(files["ca"]))
             assert _through_server(["queries"]) == 0
             assert "anna" in capsys.readouterr().out
+            monkeypatch.setenv("WEFT_URL", there.url.replace("localhost", "127.0.0.1"))
+            assert _through_server(["queries"]) == 1
+            refused = capsys.readouterr().err
+            assert "Check the name of the server in WEFT_URL" in refused and "SSL_CERT_FILE" not in refused
         server.close()

@@ -114,8 +114,9 @@ def test_a_letter_leads_to_the_page_of_its_query() -> None:
     found = written(message(("a",), count=7, page=page))
     assert f"To pause these messages: {page}\n" in found.text
     assert f"and 6 more: {page}\n" in found.text
-    assert found.html.count(f'<a href="{page}">') == 2
-    assert "/srv/home" not in found.text.partition("To unsubscribe")[0]
+    assert f"To unsubscribe:          {page}\n" in found.text
+    assert found.html.count(f'<a href="{page}">') == 3
+    assert "/srv/home" not in found.text and "/srv/home" not in found.html
 
 
 @pytest.mark.parametrize(

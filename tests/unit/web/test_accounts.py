@@ -24,11 +24,12 @@ from weft.catalog.dialects import POOL
 from weft.cli.server import server
 from weft.errors import NotAllowed, NotFound, Refused
 from weft.execution.why import Combination, Why, Witness
+from weft.rights.principal import Principal
 from weft.web import checks
 from weft.web.app import application
 from weft.web.attempts import Attempts, TooManyAttempts
 from weft.web.jobs import _AT_ONCE as jobs_at_once
-from weft.web.jobs import Go
+from weft.web.jobs import Go, Job, Value
 from weft.web.serving import THREADS, Address, page_served
 from weft.web.site import Site
 
@@ -132,6 +133,21 @@ def test_a_file_is_read_only_from_those_who_may_load_it(peopled: Weft) -> None:
         _sent_without_body(peopled, "/tables/-/upload", form, tokens["ben"])
 
 
+@pytest.mark.parametrize("size", [(b"content-length", b"5242880"), (b"transfer-encoding", b"chunked")])
+@pytest.mark.parametrize(("path", "status"), [("/tables/-/upload", 403), ("/ask", 403), ("/sign-in", 413)])
+def test_a_large_form_is_read_only_from_those_who_have_signed_in(
+    peopled: Weft, path: str, status: int, size: tuple[bytes, bytes]
+) -> None:
+    kind = (b"content-type", b"application/x-www-form-urlencoded")
+    assert _sent_without_body(peopled, path, kind, size) == status
+
+
+def test_only_a_form_with_files_is_very_large(browser: TestClient, peopled: Weft) -> None:
+    signed_in(browser, "ada")
+    refused = browser.post("/tables/-/upload", data={"csrf": "x" * (5 << 20)})
+    assert refused.status_code == 413
+
+
 def test_a_token_has_no_more_rights_on_pages_than_its_scopes(browser: TestClient, peopled: Weft) -> None:
     site: Site = browser.app.state.site  # type: ignore[attr-defined]
     job = site.jobs.start("something of ben", "ben", "/", lambda _: Go("/"))
@@ -154,7 +170,7 @@ def test_a_result_is_not_shown_after_a_change_of_rights(browser: TestClient, peo
     peopled.accounts.revoke("ben", "read", "orders")
     again = browser.get(shown.url.path)
     assert again.status_code == 409 and "Run it again." in again.text
-    assert "our rights have changed since" in again.text and "customer 3" not in again.text
+    assert "rights have changed since" in again.text and "customer 3" not in again.text
     api = browser.get(f"/api/v1/jobs/{job}", headers={"authorization": f"Bearer {token}"})
     assert api.status_code in (404, 409) and "customer 3" not in api.text
     peopled.accounts.remove_user("ben")
@@ -186,9 +202,60 @@ def test_a_result_is_shown_until_the_rights_of_its_person_change(browser: TestCl
     assert browser.get(shown.url.path).text == shown.text
     accounts.grant("few", "load", "orders")
     accounts.add_member("few", "ben")
-    assert browser.get(shown.url.path).status_code == 409
-    accounts.remove_member("few", "ben")
+    peopled.install("another", "SELECT o.id FROM orders o", user="ben")
     assert browser.get(shown.url.path).text == shown.text
+    accounts.revoke("ben", "read", "orders")
+    accounts.revoke("everyone", "read", "orders")
+    assert browser.get(shown.url.path).status_code == 409
+    accounts.grant("ben", "read", "orders")
+    assert browser.get(shown.url.path).text == shown.text
+
+
+def test_a_result_is_not_shown_after_its_person_lost_her_query(browser: TestClient, peopled: Weft) -> None:
+    text = "SELECT r.id FROM results.dear r"
+    peopled.install("own", text, user="ben")
+    saved = peopled.opened.catalog.saved
+    saved.save("form", text, (), "ben", "", 0, replace=False)
+    signed_in(browser, "ben")
+    fields = {"name": "", "sql": "SELECT r.id, r.total FROM results.dear r", "do": "try"}
+    for lose in (
+        lambda: peopled.install("own", text, user="ada", replace=True),
+        lambda: saved.save("form", text, (), "ada", "", 0, replace=True),
+    ):
+        shown = browser.post("/ask", data={"csrf": field(browser.get("/ask").text), **fields})
+        assert browser.get(shown.url.path).status_code == 200
+        lose()
+        assert browser.get(shown.url.path).status_code == 409
+
+
+def test_another_owner_of_a_query_counts_as_a_change_of_rights(peopled: Weft) -> None:
+    """The next tick pauses the queries of the earlier owner that read the query."""
+    peopled.accounts.grant("ben", "read", "orders")
+    text = "SELECT o.id FROM orders o"
+    peopled.install("own", text, user="ben")
+    peopled.install("above", "SELECT r.id FROM results.own r", user="ben")
+    peopled.tick()
+    assert not peopled.show("above").query.is_barred
+    peopled.install("own", text, user="ada", replace=True)
+    peopled.tick()
+    assert peopled.show("above").query.is_barred
+
+
+def test_a_result_of_a_right_for_a_moment_is_not_shown(peopled: Weft) -> None:
+    user_id = peopled.accounts.user("ben").user_id
+    reach = peopled.acting_as(Principal("ben", user_id)).accounts.reach
+
+    def work(_: Job) -> Value:
+        peopled.accounts.grant("ben", "read", "orders")
+        peopled.accounts.revoke("ben", "read", "orders")
+        return Value(1)
+
+    jobs = Site(peopled).jobs
+    for brief in (False, True):  # a brief job reads no rows
+        job = jobs.start("read", "ben", "/", work, user_id=user_id, reach=reach, brief=brief)
+        assert job.wait(20)
+        assert job.is_stale(reach()) == (not brief)
+    jobs.close()
 
 
 def test_a_result_is_not_shown_after_the_owner_of_its_query_lost_a_right(browser: TestClient, peopled: Weft) -> None:
@@ -499,6 +566,17 @@ def test_a_text_survives_the_end_of_the_session(
     assert unescape(kept) == text.replace("\r\n", "\n")
     long = browser.post(path, data={"csrf": "x", "do": "preview", "sql": "SELECT " + "o.id, " * 2_000})
     assert "Open the form again" not in long.text  # an address of this length would be refused
+
+
+@pytest.mark.parametrize(
+    ("path", "origin"), [("/queries/2", None), ("/ask/check", None), ("/ask", "https://other.example")]
+)
+def test_only_a_form_with_a_text_of_this_server_is_opened_again(
+    browser: TestClient, path: str, origin: str | None
+) -> None:
+    headers = {} if origin is None else {"origin": origin}
+    refused = browser.post(path, data={"csrf": "x", "sql": "SELECT 1"}, headers=headers)
+    assert refused.status_code == 400 and "Open the form again" not in refused.text
 
 
 def test_a_password_is_set_by_a_link_once(browser: TestClient, peopled: Weft) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from html import unescape
 
 import pytest
 from starlette.testclient import TestClient
@@ -57,7 +59,11 @@ def test_a_text_that_somebody_else_has_installed_is_not_overwritten(browser: Tes
         "sql": "SELECT o.id FROM orders o WHERE o.id > 2",
     }
     filled.install("late", "SELECT o.id FROM orders o WHERE o.id > 3", replace=True)
-    assert "was replaced in the meantime" in sent(browser, "/queries/3/change", shown, **change)
+    refused = sent(browser, "/queries/3/change", shown, **change)
+    assert "was replaced in the meantime" in refused
+    [again] = re.findall(r'<a href="([^"]+)">Open the form again', refused)
+    form = browser.get(unescape(again)).text
+    assert "Somebody has replaced the text" in form and field(form, "text_since") == change["text_since"]
     assert filled.query(3).sql.endswith("3")
     assert "is not a number" in sent(browser, "/queries/3/change", shown, do="replace", sql=change["sql"])
     assert "has its new text" in press(

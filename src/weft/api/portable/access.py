@@ -96,14 +96,25 @@ class AccessPlan:
         return set() if old is None else {(right, folded(about)) for right, about in old.rights}
 
     @property
+    def _kept(self) -> list[Subject]:
+        """The users and groups that the home will have.  With ``prune``, the group ``everyone`` loses its rights."""
+        wanted = _subjects(self._wanted)
+        if not self._prune or EVERYONE not in self._old or any(folded(each.name) == EVERYONE for each in wanted):
+            return wanted
+        return [*wanted, DescribedGroup(EVERYONE)]
+
+    @property
     def changes_rights(self) -> bool:
         """Whether the rights of a user may change, so that those of the home say nothing about new queries."""
-        changed = any(self._old.get(folded(each.name)) != each for each in _subjects(self._wanted))
+        changed = any(self._old.get(folded(each.name)) != each for each in self._kept)
         return changed or any(True for _ in self.removed())
 
     def accounts(self) -> Iterator[tuple[str, Step]]:
-        """Yield (name, step) for the new and changed users and groups, and for the rights that end."""
-        for user in self._wanted.users:
+        """Yield (name, step) for the new and changed users and groups, and for the rights that end.
+
+        New administrators come before those who are none any more, because one must stay.
+        """
+        for user in sorted(self._wanted.users, key=lambda each: each.role != "admin"):
             old = self._old.get(folded(user.name))
             if isinstance(old, DescribedGroup):
                 raise Refused(f"{old.name} is a group of the home", hint="Users and groups share their names.")
@@ -116,7 +127,7 @@ class AccessPlan:
                 yield old.name, ("role or limits changed", user.role, change)
         for group in self._wanted.groups:
             yield from ((group.name, step) for step in self._group(group))
-        for each in _subjects(self._wanted):
+        for each in self._kept:
             old = self._old.get(folded(each.name))
             stay = {(right, folded(about)) for right, about in each.rights}
             for right, about in () if old is None else old.rights:
@@ -145,15 +156,17 @@ class AccessPlan:
         for name, right, about in now:
             yield name, ("right granted", f"{right} {about}", partial(self._accounts.grant, name, right, about))
 
-    def baseless(self, gone: Iterable[str]) -> Iterator[tuple[Subject, Refused]]:
+    def baseless(self, gone: Iterable[str], defined: Iterable[str]) -> Iterator[tuple[Subject, Refused]]:
         """Yield a refusal for each right over something that the home will not have, with whose right it is.
 
-        ``gone`` are the names of the objects that are removed.
+        ``gone`` are the names of the objects that are removed.  ``defined`` are those that the folder defines: if the
+        home will not have one of them, its definition is refused already.
         """
-        names = {folded(each) for each in gone}
+        names, known = {folded(each) for each in gone}, {folded(each) for each in defined}
+        waiting = [each for each in self._waiting if folded(each[2]) not in known]
         for each in _subjects(self._wanted):
             for right, about in each.rights:
-                if (each.name, right, about) in self._waiting or (right != "channel" and folded(about) in names):
+                if (each.name, right, about) in waiting or (right != "channel" and folded(about) in names):
                     yield (
                         each,
                         Refused(
@@ -166,13 +179,9 @@ class AccessPlan:
         """Yield the removals of users and groups that the folder does not have."""
         wanted = {folded(each.name) for each in _subjects(self._wanted)}
         for each in reversed(_subjects(self._present)) if self._prune else ():
-            if folded(each.name) in wanted:
+            if folded(each.name) in (*wanted, EVERYONE):
                 continue
-            if folded(each.name) == EVERYONE:
-                for right, about in each.rights:
-                    revoke = partial(self._accounts.revoke, each.name, right, about)
-                    yield each.name, ("right revoked", f"{right} {about}", revoke)
-            elif isinstance(each, DescribedUser):
+            if isinstance(each, DescribedUser):
                 yield each.name, ("removed", "", partial(self._accounts.remove_user, each.name))
             else:
                 yield each.name, ("removed", "", partial(self._accounts.remove_group, each.name))

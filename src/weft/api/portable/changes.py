@@ -157,7 +157,8 @@ class _Planning:
         ended = [change for each in self._wanted.queries for change in self._ended(each)]
         self._check_files()
         self._compile_saved()
-        for each, refused in self._access.baseless(_things(self._removed)):
+        defined = [*_things(self._wanted), *(each.name for each in self._wanted.sources)]
+        for each, refused in self._access.baseless(_things(self._removed), defined):
             self._note(each, refused)
         return (*accounts, *first, *ended, *middle, *last, *self._of_access(self._access.removed))
 

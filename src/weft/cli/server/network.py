@@ -21,6 +21,8 @@ from weft.errors import Refused, WeftError
 URL: Final = "WEFT_URL"
 TOKEN: Final = "WEFT_TOKEN"
 _CONNECT_SECONDS: Final = 20.0
+_UNKNOWN_AUTHORITY: Final = range(18, 22)
+"""The codes of OpenSSL for certificates that no known authority has signed."""
 
 
 class ServerFailed(WeftError):
@@ -113,7 +115,9 @@ def _sent(arguments: Sequence[str], stdin: str | None) -> object:
         begun = True
         return printed(response)
     except SSLCertVerificationError as error:
-        hint = "Name a file with the certificate of its authority in SSL_CERT_FILE, in PEM format."
+        hint = f"Check the name of the server in {URL}, and the certificate there."
+        if error.verify_code in _UNKNOWN_AUTHORITY:
+            hint = "Name a file with the certificate of its authority in SSL_CERT_FILE, in PEM format."
         message = f"the certificate of the server is not valid: {error.verify_message}"
         raise ServerFailed(message, where=os.environ[URL], hint=hint) from None
     except (OSError, HTTPException, ValueError) as error:
@@ -158,6 +162,6 @@ def _refusal(response: HTTPResponse) -> WeftError:
             f"this is not the address of a Weft server: status {response.status}", where=os.environ[URL]
         )
     if response.status == 401:
-        header = "Send the header `Authorization: Bearer TOKEN` with"
-        return Refused(message, hint=str(hint or f"{header} a valid token.").replace(header, f"Set {TOKEN} to"))
+        token = f"Set {TOKEN} to a token from `weft token create`."
+        return Refused(message, hint=f"{token} A home without users takes the key in its file page.key instead.")
     return (Refused if response.status < 500 else ServerFailed)(message, hint=hint)

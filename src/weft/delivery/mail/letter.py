@@ -143,6 +143,7 @@ def _contents(message: Message, channel: str) -> dict[str, Any]:
     about, place = message.about, ZoneInfo(message.about.zone)
     home = f" --home {shlex.quote(str(about.home))}"
     last, leaving = message.rows[-1].ordinal, _command("unsubscribe", message, channel)
+    link = about.unsubscribe or about.page
     return {
         "name": _line(message.query_name),
         "count": message.count,
@@ -158,8 +159,8 @@ def _contents(message: Message, channel: str) -> dict[str, Any]:
         "sql": _block(about.sql),
         "why": _why(message, channel),
         "mute": None if message.is_test else about.page or _line(_command("mute", message, channel) + home),
-        "leave": None if message.is_test else about.unsubscribe or _line(leaving + home),
-        "link": about.unsubscribe,
+        "leave": None if message.is_test else link or _line(leaving + home),
+        "link": link,
         "page": about.page,
     }
 

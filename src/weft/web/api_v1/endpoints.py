@@ -208,7 +208,6 @@ async def _answer(site: Site, caller: Caller, operation: Operation, parameters: 
     work = partial(operation.run, caller, **parameters)
     if not operation.is_slow:
         return JSONResponse(await run_in_threadpool(_in_one_state, site, work), operation.status)
-    reach = await run_in_threadpool(caller.weft.accounts.reach)
     job = caller.jobs.start(
         operation.summary,
         caller.name,
@@ -217,7 +216,7 @@ async def _answer(site: Site, caller: Caller, operation: Operation, parameters: 
         brief=operation.brief,
         scopes=caller.scopes,
         user_id=caller.user_id,
-        reach=reach,
+        reach=caller.weft.accounts.reach,
         of_api=True,
     )
     if not await run_in_threadpool(job.wait, PATIENCE_SECONDS):

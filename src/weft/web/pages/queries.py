@@ -118,8 +118,9 @@ def change(visit: Visit) -> Response:
     """Show the form for another text, and the earlier texts."""
     query = _query(visit)
     shown = visit.weft.show(query.name, ticks=0)
-    sql = visit.asked("sql") or query.sql
-    return visit.show("query_change.html", query=query, shown=shown, sql=sql, every="", preview=None, error=None)
+    sql, since = visit.asked("sql") or query.sql, visit.number("text_since", query.text_since)
+    values = {"query": query, "shown": shown, "sql": sql, "every": "", "text_since": since}
+    return visit.show("query_change.html", **values, preview=None, error=None)
 
 
 def changed(visit: Visit) -> Response:
@@ -149,6 +150,7 @@ def _previewed(visit: Visit, query: QueryRecord, given: Mapping[str, Any]) -> Ou
     except Refused as refused:
         error = refused
     values = {"query": query, "shown": shown, "sql": given["sql"], "every": given["every"] or ""}
+    values["text_since"] = query.text_since
     return Shown("query_change.html", {**values, "preview": preview, "error": error})
 
 

@@ -55,7 +55,8 @@ def _found(caller: Caller, job: str) -> Job:
 def show_job(caller: Caller, job: JobId) -> Fields:
     """Show a job, with its result when it is done.
 
-    If your rights have changed since its start, it is refused: run the operation again.
+    If you have lost a right since its start, it is refused: run the operation again. The result of a long operation is
+    also refused if any rights changed while it ran.
     """
     return job_json(_found(caller, job))
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
 from weft.storage.columns import arrow_type
-from weft.storage.local_sql import connect
+from weft.storage.local_sql import connect, execution_errors
 
 _WHOLE: Final = ("UBIGINT", "BIGINT")
 _PLAIN: Final = (
@@ -46,7 +46,7 @@ def field_values(texts: pa.ChunkedArray, fields: Sequence[str], kind: DataType) 
     known = f"{type_} IN {kinds} AND {whole} IS NOT NULL"
     once = " AND ".join(_distinct_names(fields[:depth]) for depth in range(len(fields)))
     sure = f"json_valid(x) AND {_PLAIN} AND {once} AND ({type_} IS NULL OR {type_} = 'NULL' OR {known})"
-    with connect() as connection:
+    with connect() as connection, execution_errors():
         rows = connection.from_arrow(pa.table({"x": texts}))
         try:
             found = rows.project(f"{whole} AS value, x IS NULL OR ({sure}) AS sure").to_arrow_table()

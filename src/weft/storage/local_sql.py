@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,15 +12,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.configuration import spill_folder
-from weft.errors import StorageError
+from weft.errors import ExecutionError, StorageError
 from weft.storage.columns import conformed
 from weft.storage.data_files import check_data_file, dataset_of
 from weft.storage.delta_log import RESTORE_HINT, DataFile
+from weft.storage.time_limit import require_time
 
 if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
+_INTERRUPTED: Final = "Query interrupted"
+"""The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
 _MEMORY: Final = {(1, False): 5, (2, False): 10, (1, True): 10, (2, True): 25}
 """The percentage of the machine's memory for a DuckDB, by its number of threads and whether it has macros.
 
@@ -128,6 +132,29 @@ def _forget() -> None:
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+@contextmanager
+def execution_errors() -> Iterator[None]:
+    """Translate the errors of DuckDB in the ``with`` block.
+
+    Raise ExecutionError, StorageError if a file cannot be read or written, LimitExceeded if an enclosing ``time_limit``
+    has expired, or KeyboardInterrupt after Ctrl-C.
+    """
+    import duckdb
+
+    require_time()
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
+    except duckdb.Error as error:
+        require_time()
+        raise ExecutionError(f"the rows cannot be computed: {str(error).splitlines()[0]}") from error
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def quoted(name: str) -> str:

@@ -25,7 +25,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
 from weft.planning.state_engine import MOST_INPUTS, MOST_LARGE
-from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.columns import arrow_type, spelled, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.json_fields import field_values
@@ -103,7 +103,7 @@ class LocalRows:
     def column(self, name: str) -> pa.ChunkedArray:
         """Return the values of the relation's column with this name."""
         if not isinstance(self.relation, ResultsTable):
-            return self.data.column(_spelled(self.data.schema, name))
+            return self.data.column(spelled(self.data.schema, name))
         results = self.relation
         if name in LEDGER_COLUMNS:
             return self.data.column(LEDGER_COLUMNS[name])
@@ -145,11 +145,6 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
     plain = replace(type_, shape=None)  # a query reads intervals as numbers
     return pa.array([decode([text], [plain])[0] for text in texts], arrow_type(plain))
-
-
-def _spelled(schema: pa.Schema, name: str) -> str:
-    folded = name.lower()
-    return next(str(each) for each in schema.names if each.lower() == folded)
 
 
 @dataclass(frozen=True)

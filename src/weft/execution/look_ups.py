@@ -25,7 +25,7 @@ from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
 from weft.errors import StorageError
-from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.columns import arrow_type, spelled, stored_schema
 from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
@@ -59,7 +59,7 @@ def keyed_schema(table: TableSchema, key: Key, columns: Iterable[str], folder: P
     schema = stored_schema(table, {key.column, *columns, *carried_columns(folder)})
     if key.fields:
         return _FIELD, schema.append(pa.field(_FIELD, arrow_type(key.type)))
-    return _spelled(schema, key.column), schema
+    return spelled(schema, key.column), schema
 
 
 def no_values(table: TableSchema, key: Key) -> pa.Table:
@@ -68,13 +68,9 @@ def no_values(table: TableSchema, key: Key) -> pa.Table:
     return pa.table({"key": pa.array([], kind)})
 
 
-def _spelled(schema: pa.Schema, column: str) -> str:
-    return next(str(name) for name in schema.names if name.lower() == column.lower())
-
-
 def _with_field(rows: pa.Table, key: Key) -> pa.Table:
     """Add the column with the values of the key. Raise ArrangementError if Spark may read them in another way."""
-    values = field_values(rows.column(_spelled(rows.schema, key.column)), key.fields, key.type)
+    values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
     if values is None:
         raise ArrangementError(f"{key.name} has values that are not of its type {key.type}")
     return rows.append_column(_FIELD, values)

@@ -112,7 +112,7 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
     def key(self, key: Key) -> pa.ChunkedArray | None:
-        """Return the values of a key. Return None if Spark may read them in another way (``storage.json_fields``)."""
+        """Return the values of a key. Return None if Spark may read other values (``storage.json_fields``)."""
         values = self.column(key.column)
         return field_values(values, key.fields, key.type) if key.fields else values
 
@@ -386,7 +386,7 @@ def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
 def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray | None:
     """Return the keys of a look-up.  NULL is a key only if it equals NULL there.
 
-    Return None if Spark may read the keys in another way (``LocalRows.key``).
+    Return None if Spark may read other keys (``LocalRows.key``).
     """
     values = rows.key(path.via_key)
     return values if path.null_safe or values is None else values.drop_null()

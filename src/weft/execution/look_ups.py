@@ -36,9 +36,11 @@ from weft.storage.table import Table
 ANSWER: Final = ledger_schema("query_id", "row_hash")
 """Schema of the columns that identify an answer."""
 
-
 _FIELD: Final = "_field"
-"""The column with the values of the field by which an arrangement is ordered. No column of a table begins with _."""
+"""The column with the values of the field by which an arrangement is ordered.
+
+No column that a user names begins with _.
+"""
 
 
 def folder_name(table: TableSchema, key: Key) -> str:
@@ -69,7 +71,7 @@ def no_values(table: TableSchema, key: Key) -> pa.Table:
 
 
 def _with_field(rows: pa.Table, key: Key) -> pa.Table:
-    """Add the column with the values of the key. Raise ArrangementError if Spark may read them in another way."""
+    """Add the column with the values of the key. Raise ArrangementError if Spark may read other values."""
     values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
     if values is None:
         raise ArrangementError(f"{key.name} has values that are not of its type {key.type}")

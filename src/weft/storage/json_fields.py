@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from weft.algebra.schema import DataType
 from weft.storage.columns import arrow_type
-from weft.storage.local_sql import connect, execution_errors
+from weft.storage.local_sql import execution_errors, thread_connection
 
 _WHOLE: Final = ("UBIGINT", "BIGINT")
 _PLAIN: Final = (
@@ -46,8 +46,8 @@ def field_values(texts: pa.ChunkedArray, fields: Sequence[str], kind: DataType) 
     known = f"{type_} IN {kinds} AND {whole} IS NOT NULL"
     once = " AND ".join(_distinct_names(fields[:depth]) for depth in range(len(fields)))
     sure = f"json_valid(x) AND {_PLAIN} AND {once} AND ({type_} IS NULL OR {type_} = 'NULL' OR {known})"
-    with connect() as connection, execution_errors():
-        rows = connection.from_arrow(pa.table({"x": texts}))
+    with execution_errors():
+        rows = thread_connection().from_arrow(pa.table({"x": texts}))
         try:
             found = rows.project(f"{whole} AS value, x IS NULL OR ({sure}) AS sure").to_arrow_table()
         except duckdb.InvalidInputException:
@@ -61,7 +61,10 @@ def _read(function: str, fields: Sequence[str]) -> str:
 
 
 def _distinct_names(fields: Sequence[str]) -> str:
-    """An array would have elements at numbers."""
+    """Return the SQL of whether the value at the pointer has distinct names, or none.
+
+    Exclude arrays: a pointer such as /0 selects an element.
+    """
     kind, keys = _read("json_type", fields), _read("json_keys", fields)
     return f"COALESCE({kind} <> 'ARRAY' AND list_unique({keys}) = len({keys}), TRUE)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,7 @@ The DuckDB with two threads and macros computes the first periods of views, and 
 _Key = tuple[str, int, tuple[str, ...]]
 _started: Final[dict[_Key, duckdb.DuckDBPyConnection]] = {}
 """The DuckDBs of this process by spill folder, number of threads and prepared statements."""
+_local = threading.local()
 _processes = 1
 
 
@@ -55,6 +57,14 @@ def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPy
     except duckdb.Error:  # after an internal error the DuckDB is unusable
         _started.pop(key, None)
         return _connected(key)
+
+
+def thread_connection() -> duckdb.DuckDBPyConnection:
+    """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
+    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
+    if connection is None:
+        connection = _local.connection = connect()
+    return connection
 
 
 def share_memory(processes: int) -> None:
@@ -129,6 +139,7 @@ def _forget() -> None:
     for each in _started.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
     _started.clear()
+    _local.__dict__.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

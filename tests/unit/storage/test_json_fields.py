@@ -22,7 +22,7 @@ ONE = pa.chunked_array([['{"a": 1}']])
 def test_an_error_of_duckdb_is_an_error_of_weft(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = connect()
     connection.close()
-    monkeypatch.setattr(json_fields, "connect", lambda: connection)
+    monkeypatch.setattr(json_fields, "thread_connection", lambda: connection)
     with pytest.raises(ExecutionError, match="the rows cannot be computed: Connection Error"):
         field_values(ONE, ["a"], BIGINT)
 

@@ -19,6 +19,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.access import make_file
 from weft.algebra.access import Key
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
@@ -40,6 +41,12 @@ _FIELD: Final = "_field"
 """The column with the values of the field by which an arrangement is ordered.
 
 No column that a user names begins with _.
+"""
+_UNSURE: Final = "unsure"
+"""The name of a file in the folder of an arrangement by a field.
+
+It names a data file in which Spark may read other values. While this data file is in the table, the arrangement is not
+extended, because each attempt would read the table up to it.
 """
 
 
@@ -70,12 +77,32 @@ def no_values(table: TableSchema, key: Key) -> pa.Table:
     return pa.table({"key": pa.array([], kind)})
 
 
-def _with_field(rows: pa.Table, key: Key) -> pa.Table:
+def _with_field(rows: pa.Table, key: Key, file: DataFile, folder: Path) -> pa.Table:
     """Add the column with the values of the key. Raise ArrangementError if Spark may read other values."""
     values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
     if values is None:
-        raise ArrangementError(f"{key.name} has values that are not of its type {key.type}")
+        make_file(folder / _UNSURE)
+        (folder / _UNSURE).write_text(_unsure(key, file), "utf-8", "surrogateescape")
+        raise _other_values(key)
     return rows.append_column(_FIELD, values)
+
+
+def _check_unsure(folder: Path, key: Key, files: Sequence[DataFile]) -> None:
+    """Raise ArrangementError if an earlier attempt found that Spark may read other values in one of the files."""
+    try:
+        known = (folder / _UNSURE).read_text("utf-8", "surrogateescape")
+    except OSError:
+        return
+    if known in (_unsure(key, file) for file in files):
+        raise _other_values(key)
+
+
+def _unsure(key: Key, file: DataFile) -> str:
+    return f"{key.type} {file.location}"
+
+
+def _other_values(key: Key) -> ArrangementError:
+    return ArrangementError(f"{key.name} has values that are not of its type {key.type}")
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
@@ -168,10 +195,14 @@ class LookUps:
         stored = schema if field is None else schema.remove(schema.get_field_index(_FIELD))
 
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
-            tables = (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, stored))
-            return tables if field is None else (_with_field(rows, field) for rows in tables)
+            for file in new:
+                for batch in file_batches(file, stored):
+                    rows = pa.Table.from_batches([batch])
+                    yield rows if field is None else _with_field(rows, field, file, folder)
 
         try:
+            if field is not None:
+                _check_unsure(folder, field, files)
             arrangement = Arrangement.open(folder, key, schema)
             moved = moved_since(arrangement, files)
             behind = arrangement.behind(files, moved)

@@ -187,6 +187,7 @@ def _restricted(path: Access, news: Mapping[str, Sequence[Slice]], suffix: str) 
     """Which rows a view must hold."""
     if isinstance(path, Lookup):
         equal = "IS NOT DISTINCT FROM" if path.null_safe else "="
+        assert not path.via_key.fields and not path.key.fields
         same = f"via_row.{path.via_key.column} {equal} {path.table}.{path.key.column}"
         return f"EXISTS (SELECT 1 FROM {path.via.view}{suffix} AS via_row WHERE {same})"
     assert isinstance(path, DeltaScan)
@@ -227,6 +228,7 @@ class StateTables:
         look_ups = [path for path in same if isinstance(path, Lookup)]
         keys = Keys((groups,), (key_columns(state)[groups][1],), (any(path.null_safe for path in look_ups),))
         (name,) = keys.columns
+        assert not any(path.via_key.fields for path in look_ups)
         vias = (
             f"SELECT {path.via_key.column} AS {name} FROM {path.via.view}{suffix}"
             + ("" if path.null_safe else f" WHERE {path.via_key.column} IS NOT NULL")

@@ -9,20 +9,13 @@ from 0.0.
 from __future__ import annotations
 
 import functools
-import os
-import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.storage.local_sql import connect
-
-if TYPE_CHECKING:
-    import duckdb
-
-_local = threading.local()
+from weft.storage.local_sql import thread_connection
 
 _SAMPLES: Final = (
     "hash(42::TINYINT)",
@@ -46,7 +39,7 @@ _SAMPLES: Final = (
 @functools.cache
 def hash_version() -> str:
     """Return the hashes of fixed values as text. The text changes if DuckDB changes its hash function."""
-    row = _connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
+    row = thread_connection().sql(f"SELECT {', '.join(_SAMPLES)}").fetchall()[0]
     return "duckdb:" + ",".join(f"{value:016x}" for value in row)
 
 
@@ -139,18 +132,7 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 def _computed(table: pa.Table, expressions: str) -> Any:
     """Compute SQL expressions over a table. Registering the table first would take longer."""
-    return _connection().from_arrow(table).project(expressions).to_arrow_table()
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
-    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
-    if connection is None:
-        connection = _local.connection = connect()
-    return connection
-
-
-os.register_at_fork(after_in_child=lambda: _local.__dict__.clear())
+    return thread_connection().from_arrow(table).project(expressions).to_arrow_table()
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -128,7 +128,8 @@ def _equalities(
 ) -> list[tuple[_Side, _Side, bool]]:
     """Return each equality of columns or fields in both directions, with whether NULL equals NULL.
 
-    The others come first, because many rows may have NULL.
+    Equalities of columns come before equalities with a field, because a field is read from JSON text.  Of two such
+    equalities, the one where NULL equals NULL comes last, because many rows may have NULL.
     """
     pairs = []
     for item in relational.conjuncts(demanded):
@@ -139,7 +140,7 @@ def _equalities(
                     pairs += [(left, right, name == "<=>"), (right, left, name == "<=>")]
             case _:
                 continue
-    return sorted(pairs, key=lambda pair: pair[2])
+    return sorted(pairs, key=lambda pair: (bool(pair[0][1].fields or pair[1][1].fields), pair[2]))
 
 
 def _side(value: Scalar, origins: Mapping[ColumnRef, ColumnRef]) -> _Side | None:

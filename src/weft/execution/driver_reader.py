@@ -25,7 +25,7 @@ from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
 from weft.planning.state_engine import MOST_INPUTS, MOST_LARGE
-from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.columns import arrow_type, spelled, stored_schema
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DataFile
 from weft.storage.json_fields import field_values
@@ -103,7 +103,7 @@ class LocalRows:
     def column(self, name: str) -> pa.ChunkedArray:
         """Return the values of the relation's column with this name."""
         if not isinstance(self.relation, ResultsTable):
-            return self.data.column(_spelled(self.data.schema, name))
+            return self.data.column(spelled(self.data.schema, name))
         results = self.relation
         if name in LEDGER_COLUMNS:
             return self.data.column(LEDGER_COLUMNS[name])
@@ -112,7 +112,7 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
     def key(self, key: Key) -> pa.ChunkedArray | None:
-        """Return the values of a key. Return None if Spark may read them in another way (``storage.json_fields``)."""
+        """Return the values of a key. Return None if Spark may read other values (``storage.json_fields``)."""
         values = self.column(key.column)
         return field_values(values, key.fields, key.type) if key.fields else values
 
@@ -145,11 +145,6 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 def _decoded(texts: Sequence[str | None], type_: DataType) -> pa.Array:
     plain = replace(type_, shape=None)  # a query reads intervals as numbers
     return pa.array([decode([text], [plain])[0] for text in texts], arrow_type(plain))
-
-
-def _spelled(schema: pa.Schema, name: str) -> str:
-    folded = name.lower()
-    return next(str(each) for each in schema.names if each.lower() == folded)
 
 
 @dataclass(frozen=True)
@@ -391,7 +386,7 @@ def _among(column: pa.ChunkedArray, keys: pa.Array) -> pa.ChunkedArray:
 def keys_for(path: Lookup, rows: LocalRows) -> pa.ChunkedArray | None:
     """Return the keys of a look-up.  NULL is a key only if it equals NULL there.
 
-    Return None if Spark may read the keys in another way (``LocalRows.key``).
+    Return None if Spark may read other keys (``LocalRows.key``).
     """
     values = rows.key(path.via_key)
     return values if path.null_safe or values is None else values.drop_null()

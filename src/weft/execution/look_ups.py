@@ -19,13 +19,14 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weft.access import make_file
 from weft.algebra.access import Key
 from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
 from weft.errors import StorageError
-from weft.storage.columns import arrow_type, stored_schema
+from weft.storage.columns import arrow_type, spelled, stored_schema
 from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
 from weft.storage.delta_log import DataFile
@@ -36,9 +37,17 @@ from weft.storage.table import Table
 ANSWER: Final = ledger_schema("query_id", "row_hash")
 """Schema of the columns that identify an answer."""
 
-
 _FIELD: Final = "_field"
-"""The column with the values of the field by which an arrangement is ordered. No column of a table begins with _."""
+"""The column with the values of the field by which an arrangement is ordered.
+
+No column that a user names begins with _.
+"""
+_UNSURE: Final = "unsure"
+"""The name of a file in the folder of an arrangement by a field.
+
+It names a data file in which Spark may read other values. While this data file is in the table, the arrangement is not
+extended, because each attempt would read the table up to it.
+"""
 
 
 def folder_name(table: TableSchema, key: Key) -> str:
@@ -59,7 +68,7 @@ def keyed_schema(table: TableSchema, key: Key, columns: Iterable[str], folder: P
     schema = stored_schema(table, {key.column, *columns, *carried_columns(folder)})
     if key.fields:
         return _FIELD, schema.append(pa.field(_FIELD, arrow_type(key.type)))
-    return _spelled(schema, key.column), schema
+    return spelled(schema, key.column), schema
 
 
 def no_values(table: TableSchema, key: Key) -> pa.Table:
@@ -68,16 +77,32 @@ def no_values(table: TableSchema, key: Key) -> pa.Table:
     return pa.table({"key": pa.array([], kind)})
 
 
-def _spelled(schema: pa.Schema, column: str) -> str:
-    return next(str(name) for name in schema.names if name.lower() == column.lower())
-
-
-def _with_field(rows: pa.Table, key: Key) -> pa.Table:
-    """Add the column with the values of the key. Raise ArrangementError if Spark may read them in another way."""
-    values = field_values(rows.column(_spelled(rows.schema, key.column)), key.fields, key.type)
+def _with_field(rows: pa.Table, key: Key, file: DataFile, folder: Path) -> pa.Table:
+    """Add the column with the values of the key. Raise ArrangementError if Spark may read other values."""
+    values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
     if values is None:
-        raise ArrangementError(f"{key.name} has values that are not of its type {key.type}")
+        make_file(folder / _UNSURE)
+        (folder / _UNSURE).write_text(_unsure(key, file), "utf-8", "surrogateescape")
+        raise _other_values(key)
     return rows.append_column(_FIELD, values)
+
+
+def _check_unsure(folder: Path, key: Key, files: Sequence[DataFile]) -> None:
+    """Raise ArrangementError if an earlier attempt found that Spark may read other values in one of the files."""
+    try:
+        known = (folder / _UNSURE).read_text("utf-8", "surrogateescape")
+    except OSError:
+        return
+    if known in (_unsure(key, file) for file in files):
+        raise _other_values(key)
+
+
+def _unsure(key: Key, file: DataFile) -> str:
+    return f"{key.type} {file.location}"
+
+
+def _other_values(key: Key) -> ArrangementError:
+    return ArrangementError(f"{key.name} has values that are not of its type {key.type}")
 
 
 def moved_since(arrangement: Arrangement, files: Sequence[DataFile]) -> list[Compaction]:
@@ -170,10 +195,14 @@ class LookUps:
         stored = schema if field is None else schema.remove(schema.get_field_index(_FIELD))
 
         def read(new: Sequence[DataFile]) -> Iterator[pa.Table]:
-            tables = (pa.Table.from_batches([batch]) for file in new for batch in file_batches(file, stored))
-            return tables if field is None else (_with_field(rows, field) for rows in tables)
+            for file in new:
+                for batch in file_batches(file, stored):
+                    rows = pa.Table.from_batches([batch])
+                    yield rows if field is None else _with_field(rows, field, file, folder)
 
         try:
+            if field is not None:
+                _check_unsure(folder, field, files)
             arrangement = Arrangement.open(folder, key, schema)
             moved = moved_since(arrangement, files)
             behind = arrangement.behind(files, moved)

@@ -40,6 +40,12 @@ def stored_schema(table: TableSchema, names: Iterable[str] | None = None) -> pa.
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
+def spelled(schema: pa.Schema, name: str) -> str:
+    """Return the name of the column ``name`` as the schema has it. The schema must have it, in any case of letters."""
+    folded = name.lower()
+    return next(str(each) for each in schema.names if each.lower() == folded)
+
+
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Convert the rows to ``schema``. A missing column becomes NULL.
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,15 +13,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from weft.configuration import spill_folder
-from weft.errors import StorageError
+from weft.errors import ExecutionError, StorageError
 from weft.storage.columns import conformed
 from weft.storage.data_files import check_data_file, dataset_of
 from weft.storage.delta_log import RESTORE_HINT, DataFile
+from weft.storage.time_limit import require_time
 
 if TYPE_CHECKING:
     import duckdb
 
 _NUMBER: Final = "_number"
+_INTERRUPTED: Final = "Query interrupted"
+"""The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
 _MEMORY: Final = {(1, False): 5, (2, False): 10, (1, True): 10, (2, True): 25}
 """The percentage of the machine's memory for a DuckDB, by its number of threads and whether it has macros.
 
@@ -28,6 +33,7 @@ The DuckDB with two threads and macros computes the first periods of views, and 
 _Key = tuple[str, int, tuple[str, ...]]
 _started: Final[dict[_Key, duckdb.DuckDBPyConnection]] = {}
 """The DuckDBs of this process by spill folder, number of threads and prepared statements."""
+_local = threading.local()
 _processes = 1
 
 
@@ -51,6 +57,14 @@ def connect(threads: int = 2, prepared: tuple[str, ...] = ()) -> duckdb.DuckDBPy
     except duckdb.Error:  # after an internal error the DuckDB is unusable
         _started.pop(key, None)
         return _connected(key)
+
+
+def thread_connection() -> duckdb.DuckDBPyConnection:
+    """Return the cached connection of this thread. Opening a connection takes longer than a look-up."""
+    connection: duckdb.DuckDBPyConnection | None = getattr(_local, "connection", None)
+    if connection is None:
+        connection = _local.connection = connect()
+    return connection
 
 
 def share_memory(processes: int) -> None:
@@ -125,9 +139,33 @@ def _forget() -> None:
     for each in _started.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
     _started.clear()
+    _local.__dict__.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
+
+
+@contextmanager
+def execution_errors() -> Iterator[None]:
+    """Translate the errors of DuckDB in the ``with`` block.
+
+    Raise ExecutionError, StorageError if a file cannot be read or written, LimitExceeded if an enclosing ``time_limit``
+    has expired, or KeyboardInterrupt after Ctrl-C.
+    """
+    import duckdb
+
+    require_time()
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
+    except duckdb.Error as error:
+        require_time()
+        raise ExecutionError(f"the rows cannot be computed: {str(error).splitlines()[0]}") from error
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def quoted(name: str) -> str:

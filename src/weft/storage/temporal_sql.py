@@ -21,7 +21,7 @@ from weft.sql.dialects.duckdb_dialect import MACROS, SETTINGS, local_text
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import dataset_of, file_batches
 from weft.storage.delta_log import RESTORE_HINT, DataFile
-from weft.storage.local_sql import connect, quoted
+from weft.storage.local_sql import connect, execution_errors, quoted
 from weft.storage.slices import Slice
 from weft.storage.time_limit import interrupted_in_time, require_time
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 _PLAIN = pa.timestamp("us")
-_INTERRUPTED = "Query interrupted"
-"""The message of the RuntimeError by which DuckDB replaces the exception of a signal's handler, as after Ctrl-C."""
 _PREPARED = (*SETTINGS, *(f"CREATE MACRO {head} AS {meaning}" for head, meaning in MACROS.items()))
 # ``rows`` explains why it copies the rows.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
@@ -72,7 +70,7 @@ class TemporalSql:
 
     def given(self, name: str, rows: pa.Table) -> None:
         """Create the view ``name`` over rows in memory. Raise ExecutionError if DuckDB cannot."""
-        with _execution_errors():
+        with execution_errors():
             self.connection.register(name, plain(rows))
 
     def table(self, name: str, sql: str) -> int:
@@ -101,12 +99,12 @@ class TemporalSql:
         ``connection.sql`` copies no rows, but it parses and binds the text twice. This costs more than a copy of up to
         about 50,000 rows.
         """
-        with _execution_errors():
+        with execution_errors():
             return self.connection.execute(local_text(sql)).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Yield the result of a rendered query piece by piece. Raise ExecutionError, also between two pieces."""
-        with _execution_errors():
+        with execution_errors():
             reader = self.connection.sql(local_text(sql)).to_arrow_reader()
         while (batch := _next(reader)) is not None:
             yield batch
@@ -117,17 +115,17 @@ class TemporalSql:
 
     def one(self, sql: str) -> Any:
         """Return the value of a query with one row and one column."""
-        with _execution_errors():
+        with execution_errors():
             return self.connection.execute(local_text(sql)).fetchall()[0][0]
 
     def _run(self, sql: str) -> None:
-        with _execution_errors():
+        with execution_errors():
             self.connection.execute(local_text(sql))
 
 
 def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
     """Return the next piece of a result, or None. pyarrow raises OSError for DuckDB's errors after the first piece."""
-    with _execution_errors():
+    with execution_errors():
         try:
             return next(reader, None)
         except (OSError, pa.ArrowException) as error:
@@ -181,21 +179,3 @@ def _storage_errors() -> Iterator[None]:
     except duckdb.Error as error:
         message = str(error).splitlines()[0]
         raise StorageError(f"the log of a tracked table cannot be read: {message}", hint=RESTORE_HINT) from error
-
-
-@contextmanager
-def _execution_errors() -> Iterator[None]:
-    import duckdb
-
-    require_time()
-    try:
-        yield
-    except duckdb.IOException as error:
-        raise StorageError(f"a file cannot be read or written: {str(error).splitlines()[0]}") from error
-    except duckdb.Error as error:
-        require_time()
-        raise ExecutionError(f"the rows cannot be computed: {str(error).splitlines()[0]}") from error
-    except RuntimeError as error:
-        if str(error) == _INTERRUPTED:
-            raise KeyboardInterrupt from None
-        raise

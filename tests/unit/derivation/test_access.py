@@ -195,6 +195,20 @@ def test_a_field_of_a_struct_is_a_key(text: str, view: str, keys: tuple[str, str
 
 @pytest.mark.parametrize(
     "condition",
+    [
+        "u.info.id = e.n AND u.n = e.n",
+        "u.n = e.n AND u.info.id = e.n",
+        "u.info.id = e.n AND u.n <=> e.n",
+        "u.n = e.info.id AND u.n = e.n",
+    ],
+)
+def test_a_column_is_a_key_before_a_field(condition: str) -> None:
+    found = looked_up(f"SELECT e.n FROM events e, users u WHERE {condition}")
+    assert found == {"events__news": ("", ""), "users__by_n": ("n", "n")}
+
+
+@pytest.mark.parametrize(
+    "condition",
     ["u.info.score = e.info.score", "u.info.tags[0].id = e.n", "u.info.id + 1 = e.n", "ABS(u.info.id) = e.n"],
 )
 def test_other_parts_are_not_keys(condition: str) -> None:

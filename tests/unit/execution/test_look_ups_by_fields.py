@@ -127,10 +127,21 @@ def test_random_look_ups_find_what_a_full_reading_finds(weft: Weft, bounds: Read
         assert sorted(found.data.column("n").to_pylist()) == sorted(n for city, n in everything if city in cities)
 
 
-def test_a_value_of_another_type_makes_spark_read_the_table(weft: Weft) -> None:
+def test_a_value_of_another_type_makes_spark_read_the_table(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     users(weft, [{"address": {"city": {"name": "x"}}}], "1993-04-23")
     found = read(weft, ["x"])
     assert (found.by, found.rows) == ("Spark", None)
     assert "info.address.city has values that are not of its type STRING" in found.how
+
+    def refused(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("the table is read again")
+
+    problem = found.how.removeprefix("by info.address.city: ")
+    with monkeypatch.context() as patched:
+        patched.setattr(look_ups, "file_batches", refused)
+        assert read(weft, ["x"]) == found
+        load(weft, "users", [{"n": n, "info": None} for n in range(10)], "1993-04-24")
+        assert read(weft, ["x"]) == found
+        assert {each.problem for each in weft.maintain() if isinstance(each, maintenance.Done)} == {problem}
     small = read(weft, ["x"], ReadBounds())  # all rows, since Spark compares them again
-    assert small.rows is not None and small.rows.data.num_rows == 301
+    assert small.rows is not None and small.rows.data.num_rows == 311

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,17 +130,26 @@ def test_values_of_another_type_are_left_to_spark(
 
 def tick_twice(weft: Weft, spark: SparkSession, texts: Sequence[str], rows: Mapping[str, Sequence[Row]]) -> None:
     """Load the rows in two parts, with a tick after each, and compare the answers."""
+
+    def extend(since: int, until: int) -> None:
+        for table in TABLES:
+            load(weft, spark, table, [row for row in rows[table] if since <= row[3] - GRID < until], COLUMNS)
+
+    tick_at_cuts(weft, texts, extend)
+    same_answers(weft, texts, {table: [(row, None) for row in rows[table]] for table in TABLES})
+
+
+def tick_at_cuts(weft: Weft, texts: Sequence[str], extend: Callable[[int, int], None]) -> None:
+    """Extend the tables up to each cut, with a tick after each. Install the queries after the first part."""
     done = 0
     for until in CUTS:
-        for table in TABLES:
-            load(weft, spark, table, [row for row in rows[table] if done <= row[3] - GRID < until], COLUMNS)
+        extend(done, until)
         if not done:
             for number, text in enumerate(texts):
                 weft.install(f"q{number}", text)
         weft.tick(now=GRID + until)
         assert {each.reason for each in weft.queries()} == {None}
         done = until
-    same_answers(weft, texts, {table: [(row, None) for row in rows[table]] for table in TABLES})
 
 
 def same_answers(weft: Weft, texts: Sequence[str], held: Mapping[str, Sequence[tuple[Row, int | None]]]) -> None:
@@ -156,25 +165,22 @@ def test_fields_of_tracked_tables_are_looked_up(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", WAYS["arrangements"])
-    chance, weft, done = random.Random(4), replay_home(tmp_path / "home"), 0
+    chance, weft = random.Random(4), replay_home(tmp_path / "home")
     held: dict[str, list[tuple[Row, int | None]]] = {}
     for table in TABLES:
         rows = {row[:3]: row for row in drawn(chance)}.values()
         held[table] = [(row, chance.choice([None, row[3] + chance.randint(1, 4)])) for row in rows]
-    for until in CUTS:
+
+    def extend(since: int, until: int) -> None:
         for table in TABLES:
             feed = tmp_path / f"{table}.jsonl"
             feed.write_text(changes(held[table], GRID + until))
-            if not done:
+            if not since:
                 columns = [("id", BIGINT), *COLUMNS[:3]]
                 weft.add_source(table, "changes", str(feed), ["id"], columns=columns)
             weft.poll_source(table, now=GRID + until)
-        if not done:
-            for number, text in enumerate(QUERIES):
-                weft.install(f"q{number}", text)
-        weft.tick(now=GRID + until)
-        assert {each.reason for each in weft.queries()} == {None}
-        done = until
+
+    tick_at_cuts(weft, QUERIES, extend)
     same_answers(weft, QUERIES, held)
 
 

@@ -72,7 +72,7 @@ class Accounts(SigningIn, Sharing):
     def change_user(self, name: str, *, role: Role | None = None, limits: UserLimits | None = None) -> UserRecord:
         """Change the role or all limits of a user.
 
-        Raise NotFound or Refused.  Raise Conflict as ``remove_user`` does, if she would be an administrator no more.
+        Raise NotFound or Refused.  If she loses the role of an administrator, raise Conflict as ``remove_user`` does.
         """
         if role is not None:
             _require_role(role)

@@ -249,8 +249,8 @@ _NEEDS: Mapping[Right, str] = {
 def not_allowed(rights: Rights, right: Right, name: str | None = None, reason: str | None = None) -> WeftError:
     """Return the error for a missing right to an object that the principal may see."""
     who = rights.principal.name or "this link"
-    of_others = right is Right.ADMIN and rights.role != "admin"  # no token of hers has this right
-    if not rights.principal.in_scope(right) and not of_others:
+    beyond_role = right is Right.ADMIN and rights.role != "admin"  # another token would not help
+    if not rights.principal.in_scope(right) and not beyond_role:
         if right is Right.SELF:
             return NotAllowed("a token gives no access to the account of its user", hint="Sign in on the page.")
         return NotAllowed(f"the token does not include the right to {right.value}", hint="Use another token.")

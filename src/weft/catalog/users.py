@@ -132,7 +132,7 @@ class Users:
     ) -> UserRecord:
         """Change the role or the limits of a user.
 
-        Raise NotFound.  Raise Conflict if she is the administrator whom ``keep`` names, and would be none any more.
+        Raise NotFound.  Raise Conflict if she is the administrator whom ``keep`` names, and would lose this role.
         """
         values: dict[str, Any] = {} if role is None else {"role": role}
         values |= {} if limits is None else _limit_values(limits)
@@ -413,7 +413,7 @@ def _require_name(name: str) -> None:
 def _refuse_last_admin(connection: Connection, user: UserRecord, keep: LastAdmin) -> None:
     """Raise Conflict if the user is the administrator whom ``keep`` names.
 
-    If no administrator has a password, each but the last may go.
+    If no administrator has a password, only the last one stays.
     """
     users = ddl.users.c
     others = select(users.password).where(users.role == "admin", users.state == "active", users.user_id != user.user_id)

@@ -192,7 +192,8 @@ def unreadable_file(file: Store, error: Exception) -> StorageError:
     """Return the error for a data file that cannot be read.
 
     If the file is missing, the table is read again. If the table no longer names the file, the result is FilesRemoved:
-    the file was removed and deleted after the caller had read the log. An error of the object store stays one.
+    the file was removed and deleted after the caller had read the log. An error of the object store is returned as such
+    an error.
     """
     failed = file.failure(error)
     if failed is not None:

@@ -162,14 +162,16 @@ Work: TypeAlias = Callable[[Job], Outcome]
 
 @contextmanager
 def _reach_kept(job: Job, reach: Callable[[], Reach] | None) -> Iterator[None]:
-    """Keep what the person can read at the end of the job.  If the catalog does not say it, the outcome is hidden."""
-    before = None if reach is None else reach()
+    """Keep what the person can read at the end of the job.  If the catalog cannot be read, the outcome is hidden."""
+    if reach is None:
+        yield
+        return
+    before = reach()
     try:
         yield
     finally:
-        if reach is not None and before is not None:
-            with suppress(WeftError):
-                job.keep_reach(before, reach())
+        with suppress(WeftError):
+            job.keep_reach(before, reach())
 
 
 class Jobs:

@@ -53,8 +53,6 @@ _STATUSES: Final[tuple[tuple[type[WeftError], int], ...]] = (
     (LeaseBusy, 503),
     (CatalogUnreachable, 503),
 )
-
-
 _WITHOUT_FILES: Final = "application/x-www-form-urlencoded"
 """The type of a form that contains no files."""
 _FROM_ANYBODY: Final = 64 << 10

@@ -112,7 +112,7 @@ class AccessPlan:
     def accounts(self) -> Iterator[tuple[str, Step]]:
         """Yield (name, step) for the new and changed users and groups, and for the rights that end.
 
-        New administrators come before those who are none any more, because one must stay.
+        New administrators come first, because the home must always have one.
         """
         for user in sorted(self._wanted.users, key=lambda each: each.role != "admin"):
             old = self._old.get(folded(user.name))

@@ -5,6 +5,9 @@
 The folder has the home, the file of the clock that all processes share, and the files that they load. A process that is
 killed or stopped gets the failpoint in ``WEFT_FAILPOINT``. With ``SOAK_STOP`` it stops there instead of dying. With
 ``SOAK_SECONDS`` it dies after so many seconds of processor time, wherever it is.
+
+``SOAK_CATALOG`` and ``SOAK_STORE`` are the places of the catalog and the data of the home, if it is not a local one.
+Spark then computes all ticks, views and synopses.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from scenario import attached
+from scenario.cluster_session import read_by_spark
 from weft.api import Weft
 from weft.errors import WeftError
+from weft.execution.engines import choosing
 
 STOP, SECONDS = "SOAK_STOP", "SOAK_SECONDS"
+CATALOG, STORE = "SOAK_CATALOG", "SOAK_STORE"
 Act = Mapping[str, Any]
 
 
@@ -44,7 +50,11 @@ class Clock:
 
 def opened(folder: Path) -> Weft:
     """Open the home of a soak test, or create it."""
-    return Weft.open(folder / "home", create=True, wall=Clock(folder / "clock"))
+    catalog, store = os.environ.get(CATALOG), os.environ.get(STORE)
+    if store is not None:
+        read_by_spark()
+        choosing.BOUNDS = choosing.NOTHING
+    return Weft.open(folder / "home", create=True, catalog=catalog, store=store, wall=Clock(folder / "clock"))
 
 
 def _tick(weft: Weft, _: Act) -> None:

@@ -18,18 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
+from pyarrow.fs import FileSelector
 
 from delta_tables import opened as delta
 from every_instant import Row
 from mail_server import Post, serving
 from replayed import first_instants
 from scenario import attached
-from soak.acts import SECONDS, STOP, Act, Clock, done, opened
+from soak.acts import SECONDS, STOP, STORE, Act, Clock, done, opened
 from soak.model import HEADS, HOUR, Model, Query, joined, timeline
 from web_server import DROP_AFTER, DROP_BEFORE, Web, web
 from weft.catalog.records import QueryRecord
 from weft.storage.ledger import read_rows
 from weft.storage.verify import verify
+from weft.store import Store
 
 START = 1_700_000_000_000_000
 MINUTE = 60_000_000
@@ -100,10 +102,12 @@ class Sample:
     files: int
 
 
-def sample(home: Path) -> Sample:
-    """Measure this process and the home."""
+def sample(home: Path, data: Store) -> Sample:
+    """Measure this process and the home. The data may lie elsewhere than in the home."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     files = sum(len(names) for _, _, names in os.walk(home))
+    if data.remote:
+        files += len(data.filesystem.get_file_info(FileSelector(data.path, recursive=True)))
     own = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     return Sample(pages * os.sysconf("SC_PAGE_SIZE"), *own, files)
 
@@ -118,7 +122,7 @@ class Soak:
     server: Web
     port: int
     variables: dict[str, str]
-    """Those of a process that ticks: it uses the JVM of this one."""
+    """Those of a process that needs Spark: it uses the JVM of this one."""
     model: Model = field(default_factory=Model)
     counts: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -141,7 +145,7 @@ class Soak:
         kinds, ways = deck(self.chance, WEIGHTS, acts), deck(self.chance, WAYS, acts)
         for kind, way in zip(kinds, ways, strict=True):
             self.step(kind, way)
-            self.samples.append(sample(self.weft.home))
+            self.samples.append(sample(self.weft.home, self.weft.catalog.data))
         self.check()
 
     def step(self, kind: str, way: str) -> None:
@@ -306,9 +310,11 @@ class Soak:
     def _child(self, act: Act, failpoint: str | None, **variables: str) -> subprocess.Popen[str]:
         if failpoint is not None:
             variables["WEFT_FAILPOINT"] = failpoint
+        if act["act"] == "tick" or STORE in os.environ:
+            variables = {**self.variables, **variables}
         return subprocess.Popen(
             [sys.executable, "-m", "soak.acts", str(self.folder), json.dumps(act)],
-            env=attached.surroundings({**(self.variables if act["act"] == "tick" else {}), **variables}),
+            env=attached.surroundings(variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

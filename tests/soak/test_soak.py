@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scenario import attached
+from soak.acts import STORE
 from soak.driver import Sample, soak
 
 if TYPE_CHECKING:
@@ -37,13 +39,19 @@ def require_steady(samples: Sequence[Sample]) -> None:
         assert held.files <= first[0].files + FILES_AN_ACT * (number + 1), (number, held)
 
 
+def jobs_of(spark: SparkSession) -> int:
+    """Return how many jobs the session has begun."""
+    number: int = spark.sparkContext._jsc.sc().dagScheduler().nextJobId()
+    return number
+
+
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize(
     ("seed", "acts"),
     [(0, ACTS), *(pytest.param(seed, LONG_ACTS, marks=pytest.mark.slow) for seed in range(1, SHARDS + 1))],
 )
 def test_acts_lose_nothing_and_repeat_nothing(seed: int, acts: int, spark: SparkSession, tmp_path: Path) -> None:
-    begun, used = time.monotonic(), time.process_time()
+    begun, used, jobs = time.monotonic(), time.process_time(), jobs_of(spark)
     with soak(tmp_path, seed, attached.door) as running:
         try:
             running.run(acts)
@@ -53,3 +61,5 @@ def test_acts_lose_nothing_and_repeat_nothing(seed: int, acts: int, spark: Spark
         require_steady(running.samples)
         assert {"killed", "ended", "stopped", "beside"} <= set(running.counts)
         assert running.outcomes["answers"]
+        if STORE in os.environ:
+            assert jobs_of(spark) - jobs > running.counts["tick"]

@@ -162,16 +162,21 @@ def many(
             min=1, max=200_000, help="Number of queries of one shape; can be repeated (default: 1 to 100000)."
         ),
     ] = None,
+    shapes: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=1_000, help="Number of different shapes; can be repeated (default: 10 and 1000)."),
+    ] = None,
     messages: Annotated[int, typer.Option(min=10_000, help="Size of the table.")] = 380_000,
     ticks: Annotated[int, typer.Option(min=1, help="Ticks measured in each case.")] = 5,
     warm: Annotated[int, typer.Option(min=0, help="Ticks that run before the measured ticks.")] = 5,
     folder: _Tables = None,
     out: _Out = None,
 ) -> None:
-    """Compare a tick of one query with ticks of many queries of its shape, and of many shapes."""
+    """Compare a tick of one query with ticks of many queries of its shape, and ticks of few and many shapes."""
     from weft.bench.many import compare
 
-    compare(queries or [1, 100, 10_000, 100_000], messages, ticks, warm, folder, out, printing.echo)
+    numbers = queries or [1, 100, 10_000, 100_000], shapes or [10, 1_000]
+    compare(*numbers, messages, ticks, warm, folder, out, printing.echo)
 
 
 def web(

@@ -32,6 +32,7 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall, States, TempViews
 from weft.execution.whole_tables import WholeTables
+from weft.planning.alike_branches import alike_selects
 from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded_in_duckdb, hash_in_duckdb
 from weft.planning.state_causes import all_states
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb, same_in_duckdb
@@ -44,8 +45,8 @@ from weft.storage.temporal_sql import TemporalSql, temporal_sql
 Work: TypeAlias = Sequence[tuple[Group, Sequence[Branch]]]
 
 _ROWS_OF_A_FILE: Final = 1_000_000
-_BRANCHES: Final = 100
-"""The most branches of a statement over rows in memory, unless one group has more."""
+_SELECTS: Final = 100
+"""The most SELECTs of a statement over rows in memory."""
 _ANSWERS, _KNOWN = "new answers", "known answers"  # names with a space, because no table of a home has one
 
 
@@ -183,9 +184,11 @@ def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:
         _give_parameters(sql, group, number, parameters(group, group.table))
     if not branches:
         return 0
-    order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(branches))])
+    types, query_id = _types(branches), _only_query(group)
+    order = ", ".join(["query_id", "first_at", *(f"{ref.column} NULLS FIRST" for ref in _values(types))])
+    answers = _answers(types, [_selected(branch, query_id) for branch in branches])
     same = "k.query_id = b.query_id AND k.row_hash = b.row_hash"
-    new = f"SELECT b.* FROM ({_answers([(group, branches)])}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
+    new = f"SELECT b.* FROM ({answers}) AS b ANTI JOIN {quoted(_KNOWN)} AS k ON {same}"
     new = f"SELECT query_id, first_at, row_hash, row FROM ({new} LIMIT {most + 1}) AS new ORDER BY {order}"
     added = sql.insert(_ANSWERS, new)
     if added > most:
@@ -194,7 +197,7 @@ def _add(sql: TemporalSql, number: int, group: Group, most: int) -> int:
 
 
 def small_answers(work: Work, views: TempViews) -> pa.Table | None:
-    """Compute the branches over rows in the driver's memory. Each query's rows occur once in each group.
+    """Compute the branches over rows in the driver's memory. The same row of a query may occur several times.
 
     Return None if DuckDB may differ from Spark, if it cannot compute the rows, or if they are too many for the driver.
     """
@@ -214,29 +217,31 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
                 if len(group.members) > 1:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)
                     _give_parameters(sql, group, number, given)
-            found = pa.concat_tables([sql.rows(_answers(each, most=MOST_ROWS)) for each in _planned_together(work)])
+            found = pa.concat_tables(map(sql.rows, _statements(work)))
     except DuckdbFailed:
         return None
     many = (pc.sum(found.column("copies")).as_py() or 0) > MOST_ROWS
     return None if many else conformed(found.drop_columns(["copies"]), schema)
 
 
-def _planned_together(work: Work) -> Iterator[Work]:
-    """Divide groups into those of one statement: their answers have the same types, and their branches are few.
+def _statements(work: Work) -> Iterator[str]:
+    """Yield statements for the groups: the answers of each have the same types, and it has few SELECTs.
 
-    DuckDB plans the encoding of the answers once for each statement. It plans many branches in more than linear time.
+    DuckDB plans the encoding of the answers once for each statement. It plans many SELECTs in more than linear time.
     """
-    alike: dict[tuple[DataType, ...], list[tuple[Group, Sequence[Branch]]]] = {}
+    of_types: dict[tuple[DataType, ...], tuple[list[tuple[Branch, int]], list[str]]] = {}
     for group, branches in work:
-        alike.setdefault(tuple(value.type for value in _values(branches)), []).append((group, branches))
-    for some in alike.values():
-        chunk: list[tuple[Group, Sequence[Branch]]] = []
-        for each in some:
-            if chunk and sum(len(branches) for _, branches in (*chunk, each)) > _BRANCHES:
-                yield chunk
-                chunk = []
-            chunk.append(each)
-        yield chunk
+        alone, several = of_types.setdefault(_types(branches), ([], []))
+        query_id = _only_query(group)
+        if query_id is None:
+            several += (_selected(branch, None) for branch in branches)
+        else:
+            alone += ((branch, query_id) for branch in branches)
+    for types, (alone, several) in of_types.items():
+        selects, others = alike_selects(alone)
+        selects += [*(_selected(*each) for each in others), *several]
+        for first in range(0, len(selects), _SELECTS):
+            yield _answers(types, selects[first : first + _SELECTS], most=MOST_ROWS)
 
 
 def is_same(group: Group, branches: Sequence[Branch]) -> bool:
@@ -251,19 +256,21 @@ def _give_parameters(sql: TemporalSql, group: Group, number: int, rows: pa.Table
     sql.view(group.table.name, f"SELECT {', '.join(typed(group.table))} FROM {quoted(f'constants {number}')}")
 
 
-def _values(branches: Sequence[Branch]) -> list[ColumnRef]:
-    outputs = [output for output in branches[0].outputs if output.name != "_query_id"]
-    return [ColumnRef("b", f"v{place}", output.value.type) for place, output in enumerate(outputs)]
+def _types(branches: Sequence[Branch]) -> tuple[DataType, ...]:
+    return tuple(output.value.type for output in branches[0].outputs if output.name != "_query_id")
 
 
-def _answers(work: Work, most: int | None = None) -> str:
-    """Return SQL for the rows of groups in the ledger's general form, each row once, with its earliest instant.
+def _values(types: Sequence[DataType]) -> list[ColumnRef]:
+    return [ColumnRef("b", f"v{place}", type_) for place, type_ in enumerate(types)]
 
-    The answers of all groups have the same types. If ``most`` is given, DuckDB stops after that number of rows and one
-    more, and the column ``copies`` counts them.
+
+def _answers(types: Sequence[DataType], selects: Sequence[str], most: int | None = None) -> str:
+    """Return SQL for the rows of SELECTs in the ledger's general form, each row once, with its earliest instant.
+
+    The SELECTs return the ID of a query, values of the given types, and an instant. If ``most`` is given, DuckDB stops
+    after that number of rows and one more, and the column ``copies`` counts them.
     """
-    values = _values(work[0][1])
-    parts = " UNION ALL ".join(_selected(branch, _only_query(group)) for group, branches in work for branch in branches)
+    values, parts = _values(types), " UNION ALL ".join(selects)
     known = ", ".join(["query_id", *(ref.column for ref in values)])
     measures, counted = "MIN(first_at) AS first_at", ""
     if most is not None:
@@ -271,7 +278,7 @@ def _answers(work: Work, most: int | None = None) -> str:
         measures, counted = f"{measures}, COUNT(*) AS copies", ", copies"
     once = f"SELECT {known}, {measures} FROM ({parts}) AS u({known}, first_at) GROUP BY {known}"
     texts = list(map(encoded_in_duckdb, values))
-    row = f"{hash_in_duckdb(texts, [ref.type for ref in values])} AS row_hash, [{', '.join(texts)}]::VARCHAR[] AS row"
+    row = f"{hash_in_duckdb(texts, types)} AS row_hash, [{', '.join(texts)}]::VARCHAR[] AS row"
     typed_values = "" if most is not None else "".join(f", {ref.column}" for ref in values)
     return f"SELECT query_id, first_at, {row}{counted}{typed_values} FROM ({once}) AS b"
 

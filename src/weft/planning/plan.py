@@ -63,13 +63,14 @@ BEGINNING: Final = Literal(-(2**62), TIMESTAMP, fixed=True)
 class Branch:
     """An executable branch: its event, the access paths of its tables, and its SQL.
 
-    The event may have the parameters tau, t and t0 where the SQL has the instants of a window (``for_one``).
+    The event may have the parameters tau, t and t0 where the SQL has the instants of ``window`` (``for_one``).
     """
 
     event: Event
     paths: Mapping[str, Access]
     sql: str
     leading: tuple[Output, ...] = ()
+    window: tuple[tuple[str, Scalar], ...] = ()
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -289,7 +290,7 @@ def for_one(
     if _reads_states(event):
         return _own_branch(event, *given, tuple(window.items()))
     branch = _own_branch(event, *given)
-    return replace(branch, sql=in_window(branch.sql, window)) if window else branch
+    return replace(branch, sql=in_window(branch.sql, window), window=tuple(window.items())) if window else branch
 
 
 @remembered

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from weft.algebra.schema import BIGINT, STRING, TIMESTAMP
 from weft.execution import driver_reader, duckdb_answers
 from weft.execution.append_rows import append
 from weft.execution.driver_reader import ReadBounds
+from weft.planning import alike_branches
 from weft.storage.columns import arrow_type
+from weft.storage.temporal_sql import TemporalSql
 
 COLUMNS = (("msgid", STRING), ("newsgroup", STRING), ("inreplyto", STRING), ("size", BIGINT), ("ts", TIMESTAMP))
 QUERIES = {
@@ -58,20 +61,21 @@ def arrive(weft: Any, rows: list[Row]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "most"),
-    [(ReadBounds(), 100), (ReadBounds(), 3), (ReadBounds(whole=-1), 100)],
-    ids=["rows", "several statements", "files"],
+    ("bounds", "most", "fewest"),
+    [(ReadBounds(), 100, 4), (ReadBounds(), 3, 4), (ReadBounds(), 100, 1), (ReadBounds(whole=-1), 100, 1)],
+    ids=["rows", "several statements", "alike", "files"],
 )
 def test_answers_are_those_of_every_instant_without_spark(
-    bounds: ReadBounds, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bounds: ReadBounds, most: int, fewest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``most`` is the number of branches of a statement."""
+    """``most`` is the number of SELECTs of a statement, and ``fewest`` that of the alike branches of a SELECT."""
 
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")
 
     monkeypatch.setattr(driver_reader, "BOUNDS", bounds)
-    monkeypatch.setattr(duckdb_answers, "_BRANCHES", most)
+    monkeypatch.setattr(duckdb_answers, "_SELECTS", most)
+    monkeypatch.setattr(alike_branches, "FEWEST", fewest)
     weft, rows = replay_home(tmp_path / "home"), messages(60)
     monkeypatch.setattr(weft.opened, "session", no_spark)
     weft.catalog.tables.create("msgs", list(COLUMNS[:-1]), None, "newsgroup")
@@ -93,6 +97,30 @@ def test_answers_are_those_of_every_instant_without_spark(
     for name, text in QUERIES.items():
         wanted = timeline.first(text, instants)
         assert first_instants(weft, name) == wanted != {}, name
+
+
+def test_a_tick_computes_alike_branches_in_one_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would plan a branch for each of the shapes otherwise."""
+    conditions = ("m.size > 50", "m.newsgroup = 'a'", "m.msgid <> 'm1'")
+    chosen = [" AND ".join(some) for count in (1, 2, 3) for some in combinations(conditions, count)]
+    columns = ("m.msgid, m.newsgroup", "m.newsgroup, m.msgid", "m.msgid, m.inreplyto")
+    texts = [f"SELECT {some} FROM msgs m WHERE {where}" for some, where in product(columns, chosen)]
+    weft, rows = replay_home(tmp_path / "home"), messages(60)
+    weft.catalog.tables.create("msgs", list(COLUMNS[:-1]), None, "newsgroup")
+    arrive(weft, rows[:30])
+    for number, text in enumerate(texts):
+        weft.install(f"q{number}", text)
+    weft.tick(now=rows[29][-1] + 1)
+    arrive(weft, rows[30:])
+    run, statements = TemporalSql.rows, list[str]()
+
+    def recorded(sql: TemporalSql, text: str) -> pa.Table:
+        statements.append(text)
+        return run(sql, text)
+
+    monkeypatch.setattr(TemporalSql, "rows", recorded)
+    assert weft.tick(now=rows[59][-1] + 1).reports[-1].rows > len(texts)
+    assert sum(each.count("FROM msgs__news") for each in statements) == 1
 
 
 def test_a_tick_of_duckdb_loads_no_module_of_spark_or_views(tmp_path: Path) -> None:

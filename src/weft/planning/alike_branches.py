@@ -1,0 +1,158 @@
+"""Write one SELECT for many branches that differ only in their columns and in conditions over single relations.
+
+DuckDB takes about a millisecond to plan a branch, often more than to compute it.  Branches are *alike* if they have the
+same window, read the same views, and have the same joins and subqueries.  Their SELECT joins each view once.  In the
+views to which their conditions apply, it pairs each row with the numbers of the branches whose conditions are true:
+
+    SELECT CAST([7, 8, …][_s1._branch] AS BIGINT), _s1.msgid, _s1.ts
+    FROM (
+      SELECT *, UNNEST([CASE WHEN _s1.size < 5 THEN 1 END, CASE WHEN _s1.size > 90 THEN 2 END, …]) AS _branch
+      FROM msgs__news AS _s1
+    ) AS _s1
+    WHERE _s1._branch IS NOT NULL
+
+Law: the SELECT returns the rows of the UNION ALL of the branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from weft.algebra.event import Event
+from weft.algebra.relation import Scan, condition, conjuncts, sources
+from weft.algebra.schema import remembered
+from weft.algebra.traverse import mentioned, range_variables, rename, scans
+from weft.planning.plan import Branch, in_window
+from weft.sql.rendering import render
+
+FEWEST: Final = 4
+"""The fewest queries that share a SELECT.  A tick of a query alone runs the SQL that ``weft explain`` prints."""
+_MOST: Final = 500
+"""The most branches of a SELECT.  DuckDB holds a number for each pair of a row of a chunk and a branch."""
+_NUMBER: Final = "_branch"
+
+OfQuery: TypeAlias = "tuple[Branch, int]"
+"""A branch of a single query, and the ID of the query."""
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The SQL of a branch: the views that it reads as _s1, _s2 …, and its conditions and columns over these names.
+
+    ``own`` has the conditions over each view alone, and ``joint`` the other conditions.  The last of ``columns`` is the
+    instant.  The texts have the names of the instants of the window.
+    """
+
+    views: tuple[str, ...]
+    own: tuple[tuple[str, ...], ...]
+    joint: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A branch of a SELECT.  ``rest`` has the conditions over each view that not all alike branches have."""
+
+    query_id: int
+    columns: tuple[str, ...]
+    rest: tuple[tuple[str, ...], ...]
+
+
+def alike_selects(branches: Sequence[OfQuery]) -> tuple[list[str], list[OfQuery]]:
+    """Return SELECTs for the branches of which at least ``FEWEST`` queries have alike ones, and the other branches.
+
+    The branches have columns of the same types.  The columns of a SELECT are the ID of the query, those of the branch,
+    and the instant.
+    """
+    alike: dict[object, list[tuple[OfQuery, _Parts]]] = {}
+    selects, others = list[str](), list[OfQuery]()
+    for each in branches:
+        branch = each[0]
+        parts = _parts(branch.event, tuple((alias, path.view) for alias, path in branch.paths.items()))
+        if parts is None:
+            others.append(each)
+        else:
+            alike.setdefault((parts.views, parts.joint, branch.window), []).append((each, parts))
+    for some in alike.values():
+        if len({query_id for (_, query_id), _ in some}) < FEWEST:
+            others += [each for each, _ in some]
+        else:
+            selects += [in_window(text, dict(some[0][0][0].window)) for text in _selects(some)]
+    return selects, others
+
+
+@remembered
+def _parts(event: Event, read: tuple[tuple[str, str], ...]) -> _Parts | None:
+    """``read`` has the view of each range variable.  Return None if a relation of the branch is no view."""
+    views, tables = dict(read), sources(event.block)
+    if not tables or not all(isinstance(each, Scan) for each in tables):
+        return None
+    own = sorted((each.alias for each in tables if isinstance(each, Scan)), key=lambda alias: views[alias])
+    every = dict.fromkeys((*own, *range_variables(event.relation)))
+    names = {alias: _name(place) for place, alias in enumerate(every)}
+    renamed = {names[alias]: view for alias, view in views.items()}
+    alone: dict[str, list[str]] = {names[alias]: [] for alias in own}
+    joint: list[str] = []
+    for each in conjuncts(condition(rename(event.block, names))):
+        used = {ref.scan for ref in mentioned(each)}
+        text = f"({render.predicate(each, renamed)})"
+        (alone[used.pop()] if len(used) == 1 and not any(scans(each)) else joint).append(text)
+    values = (*(output.value for output in event.outputs), event.instant)
+    columns = tuple(render.scalar(rename(value, names)) for value in values)
+    read_views = tuple(renamed[name] for name in alone)
+    return _Parts(read_views, tuple(map(tuple, alone.values())), tuple(sorted(joint)), columns)
+
+
+def _selects(alike: Sequence[tuple[OfQuery, _Parts]]) -> Iterator[str]:
+    """Yield a SELECT for the branches with conditions of their own over the same views."""
+    _, first = alike[0]
+    own = zip(*(parts.own for _, parts in alike), strict=True)
+    common = [frozenset(of_view[0]).intersection(*of_view) for of_view in own]
+    by_views: dict[tuple[bool, ...], list[_Member]] = {}
+    for (_, query_id), parts in alike:
+        pairs = zip(parts.own, common, strict=True)
+        rest = tuple(tuple(each for each in texts if each not in every) for texts, every in pairs)
+        by_views.setdefault(tuple(map(bool, rest)), []).append(_Member(query_id, parts.columns, rest))
+    for has_conditions, members in by_views.items():
+        paired = [place for place, has in enumerate(has_conditions) if has] or [0]
+        for begin in range(0, len(members), _MOST):
+            yield _select(first, common, paired, members[begin : begin + _MOST])
+
+
+def _select(parts: _Parts, common: Sequence[frozenset[str]], paired: Sequence[int], members: Sequence[_Member]) -> str:
+    """``common`` has the conditions of all members.  ``paired`` are the places of the views with further conditions."""
+    tables = []
+    for place, view in enumerate(parts.views):
+        name, items = _name(place), "*"
+        if place in paired:
+            numbers = (_number(number, each.rest[place]) for number, each in enumerate(members, 1))
+            items = f"*, UNNEST([{', '.join(numbers)}]) AS {_NUMBER}"
+        where = f" WHERE {' AND '.join(sorted(common[place]))}" if common[place] else ""
+        tables.append(f"(SELECT {items} FROM {render.quoted(view)} AS {name}{where}) AS {name}")
+    number, *others = (f"{_name(place)}.{_NUMBER}" for place in paired)
+    conditions = [f"{number} IS NOT NULL", *(f"{number} = {other}" for other in others), *parts.joint]
+    query_ids = ", ".join(str(each.query_id) for each in members)
+    columns = (_chosen(number, texts) for texts in zip(*(each.columns for each in members), strict=True))
+    items = ", ".join((f"CAST([{query_ids}][{number}] AS BIGINT)", *columns))
+    return f"SELECT {items} FROM {', '.join(tables)} WHERE {' AND '.join(conditions)}"
+
+
+def _name(place: int) -> str:
+    return f"_s{place + 1}"
+
+
+def _number(number: int, conditions: Sequence[str]) -> str:
+    return f"CASE WHEN {' AND '.join(conditions)} THEN {number} END" if conditions else str(number)
+
+
+def _chosen(number: str, texts: Sequence[str]) -> str:
+    """Return SQL for a column.  ``texts`` has its SQL for each member, and ``number`` is SQL for a member's number."""
+    members: dict[str, list[str]] = {}
+    for member, text in enumerate(texts, 1):
+        members.setdefault(text, []).append(str(member))
+    if len(members) == 1:
+        return texts[0]
+    cases = (f"WHEN {number} IN ({', '.join(some)}) THEN {text}" for text, some in members.items())
+    return f"CASE {' '.join(cases)} END"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from typing import Final, NoReturn
 
@@ -37,6 +38,8 @@ def _in_this_process(arguments: list[str]) -> int:
 
     if short:
         expect_short_life()
+    if arguments[:1] == ["bench"]:  # remove the folder and end the processes, as on Ctrl-C
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(arguments)
     if code == 0:
         make_in_background()

@@ -204,6 +204,7 @@ def test_only_a_short_command_does_without_collections_of_garbage(made: Path, co
         "    weft.cli.main()\n"
         "except SystemExit as end:\n"
         "    assert not end.code\n"
+        "assert gc.get_freeze_count() > 10_000  # no collection at the end of the process\n"
         f"sys.exit((gc.get_stats()[0]['collections'] == done) != {short})\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, input="")

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 
 from weft.algebra.relation import Scan
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
+from weft.algebra.temporal import Temporal
 from weft.derivation.temporal.sequenced import sequenced
 from weft.sql.dialects.duckdb_dialect import MACROS, local_text
 from weft.sql.lower.query import bind_view

@@ -26,8 +26,7 @@ from oracle.shards import shards
 from oracle.spelling import Text, differs, folded, spelled
 from weft.algebra.relation import ViewSchema
 from weft.algebra.scalar import mentions_now
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.algebra.traverse import scalars
 from weft.catalog.definitions import Definitions
 from weft.catalog.records import TableRecord

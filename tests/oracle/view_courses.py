@@ -42,8 +42,7 @@ from oracle.view_terms import (
     Column as Named,
 )
 from temporal_values import Value
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.catalog.records import TableRecord, table_schema
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.execution.engines.duckdb import duckdb_engine

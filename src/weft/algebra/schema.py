@@ -14,6 +14,10 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 C = TypeVar("C", bound="type[Any]")
 
+VALID_FROM: Final = "valid_from"
+VALID_TO: Final = "valid_to"
+"""The columns with the start and the end of the periods in tracked tables and views."""
+
 
 def hashed_once(cls: C) -> C:
     """Make the objects of a frozen class cache their hashes.  A comparison visits each pair of parts only once.

@@ -39,9 +39,6 @@ from weft.algebra.relation import attributes as columns_bound
 from weft.algebra.scalar import ColumnRef, Now, Param, PeriodOf, Scalar
 from weft.algebra.schema import hashed_once
 
-VALID_FROM: Final = "valid_from"
-VALID_TO: Final = "valid_to"
-
 
 @hashed_once
 @dataclass(frozen=True)

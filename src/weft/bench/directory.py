@@ -14,8 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from weft.algebra.schema import DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, DataType, TableSchema
 from weft.storage.changes import OP, ORDER, OWN
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.local_sql import connect

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -82,15 +82,23 @@ def compare(periods: int, events: int, folder: Path | None, out: Path | None, pr
             for engine in ENGINES:
                 copy = Path(text) / engine
                 shutil.copytree(home, copy)
-                # The greatest memory is that of a process since its start.
-                with ProcessPoolExecutor(1, get_context("spawn")) as processes:
-                    found = processes.submit(_measured, measure, copy, engine).result()
-                times += found
+                times += _in_its_process(measure, copy, engine)
                 shutil.rmtree(copy)
             shutil.rmtree(home)
     _check(times)
     progress(report(times))
     write_figures(out, "".join(json.dumps(asdict(each)) + "\n" for each in times), progress)
+
+
+def _in_its_process(measure: Callable[[Weft, str], Iterator[EngineTime]], home: Path, engine: str) -> list[EngineTime]:
+    """Measure in a new process, because the greatest memory is that of a process since its start."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+        try:
+            return processes.submit(_measured, measure, home, engine).result()
+        except KeyboardInterrupt:
+            for process in active_children():
+                process.terminate()
+            raise
 
 
 def _measured(measure: Callable[[Weft, str], Iterator[EngineTime]], home: Path, engine: str) -> list[EngineTime]:

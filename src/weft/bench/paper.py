@@ -104,8 +104,9 @@ def compare(
 ) -> None:
     """Measure, print the results, write the figures to ``out`` as JSON and draw charts in the folder ``charts``.
 
-    ``changed`` is the size of the table of which a part is new, 0 to omit figures 5 to 7 and 9. Raise ExecutionError if
-    two systems find different numbers of rows.
+    The file ``out`` is written again after each measurement, so that an interruption loses none. ``changed`` is the
+    size of the table of which a part is new, 0 to omit figures 5 to 7 and 9. Raise ExecutionError if two systems find
+    different numbers of rows.
     """
     costs: list[Cost] = []
     for measure, each_of in ((_parts_new, [changed] if changed else []), (_sizes, sizes)):
@@ -115,11 +116,16 @@ def compare(
                 for cost in measure(Path(place) / "home", count, rounds, postgres, progress):
                     costs.append(cost)
                     progress(f"  {_line(cost)}")
+                    write_figures(out, _as_json(costs), lambda _: None)
                 stop_session()
     progress(report(costs))
-    write_figures(out, json.dumps([asdict(each) for each in costs], indent=1) + "\n", progress)
+    write_figures(out, _as_json(costs), progress)
     if charts is not None:
         draw(costs, charts)
+
+
+def _as_json(costs: Sequence[Cost]) -> str:
+    return json.dumps([asdict(each) for each in costs], indent=1) + "\n"
 
 
 def _measured(cost: Cost, works: Sequence[Work], processor: Callable[[], float] = processor_seconds) -> Cost:

@@ -52,11 +52,19 @@ class Times:
 
 
 def write_figures(out: Path | None, figures: str, progress: Callable[[str], None]) -> None:
-    """Write the figures to ``out`` if it is given. Raise ExecutionError if that fails."""
+    """Write the figures to ``out`` if it is given. Raise ExecutionError if that fails.
+
+    An interruption leaves the earlier file or the new one.
+    """
     if out is None:
         return
     try:
-        out.write_text(figures, encoding="utf-8")
+        if out.is_file():
+            draft = out.with_name(f".{out.name}.draft")
+            draft.write_text(figures, encoding="utf-8")
+            draft.replace(out)
+        else:  # a new file, or a device
+            out.write_text(figures, encoding="utf-8")
     except OSError as error:
         raise ExecutionError(
             f"the figures could not be written to {out}: {error.strerror}",

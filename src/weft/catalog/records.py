@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from weft.algebra.relation import ViewSchema
-from weft.algebra.schema import BIGINT, TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import BIGINT, TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.catalog.naming import distinct
 from weft.instants import MIN_INSTANT, format_instant
 from weft.printable import Brief, counted
@@ -270,6 +268,8 @@ def table_schema(
 
     ``depends_on_now`` is None for a table that is not a view.
     """
+    from weft.algebra.relation import ViewSchema
+
     if not tracked:
         return TableSchema(table_id, name, tuple(stored), key=key)
     shown = tuple(column for column in stored if column.name != TS)

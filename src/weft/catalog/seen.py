@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 
 from weft.algebra.schema import TableSchema
 from weft.catalog.catalog import CatalogParts
-from weft.catalog.definitions import schemas
 from weft.catalog.loads import LoadSummary, no_load, without_folders
 from weft.catalog.naming import not_found
 from weft.catalog.records import QuarantineRecord, QueryRecord, TableRecord
@@ -212,6 +211,8 @@ class Seen:
 
     def schemas(self, *texts: str) -> Mapping[str, TableSchema]:
         """Return the schemas of the tables and results that the principal may read: see ``definitions.schemas``."""
+        from weft.catalog.definitions import schemas
+
         known = schemas(self.catalog, *texts)
         readable = self.readable(known.values())
         return {name: each for name, each in known.items() if name in readable}

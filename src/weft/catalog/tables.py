@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, insert, select, update
 
-from weft.algebra.schema import STRING, TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import STRING, TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.catalog import ddl
 from weft.catalog.database import Database, inserted_id
 from weft.catalog.grants import forget_grants

@@ -30,8 +30,7 @@ from typing import Final
 
 from weft.algebra.relation import Output, Recurrence, Recursive, Scan, Union
 from weft.algebra.scalar import TICK_START, ColumnRef, Literal, Scalar, call
-from weft.algebra.schema import INT, TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import INT, TIMESTAMP, VALID_FROM, VALID_TO, Column, TableSchema
 from weft.algebra.traverse import Node, transform, walk
 from weft.derivation.exact import Delta, deltas
 from weft.derivation.lives import Lives, with_bodies

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.access import follow_folder, make_folder
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO
 from weft.catalog import Writer, layout
 from weft.catalog.records import TableRecord
 from weft.execution.history_log import log_of

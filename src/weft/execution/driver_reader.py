@@ -21,6 +21,7 @@ from weft.algebra.access import Access, FullScan, Key, Lookup
 from weft.algebra.relation import StateSchema
 from weft.algebra.schema import DataType
 from weft.derivation.access_paths import in_reading_order
+from weft.errors import ExecutionError, LimitExceeded
 from weft.execution.look_ups import LookUps
 from weft.execution.relations import LEDGER_COLUMNS, Relation, ResultsTable, answer_columns
 from weft.instants import LAST_INSTANT
@@ -112,9 +113,19 @@ class LocalRows:
         return texts if type_.name == "STRING" else pa.chunked_array([_decoded(texts.to_pylist(), type_)])
 
     def key(self, key: Key) -> pa.ChunkedArray | None:
-        """Return the values of a key. Return None if Spark may read other values (``storage.json_fields``)."""
+        """Return the values of a key.
+
+        Return None if Spark may read other values (``storage.json_fields``), or if DuckDB fails.
+        """
         values = self.column(key.column)
-        return field_values(values, key.fields, key.type) if key.fields else values
+        if not key.fields:
+            return values
+        try:
+            return field_values(values, key.fields, key.type)
+        except LimitExceeded:
+            raise
+        except ExecutionError:
+            return None
 
     def among(self, keys: Mapping[Key, Sequence[pa.ChunkedArray]]) -> LocalRows:
         """Return the rows that match at least one of the keys, and possibly further rows.

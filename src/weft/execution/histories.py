@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import TIMESTAMP, DataType
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, DataType
 from weft.catalog.records import TableRecord
 from weft.errors import Refused
 from weft.execution.ad_hoc import ask

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weft.algebra.temporal import VALID_TO
+from weft.algebra.schema import VALID_TO
 from weft.catalog import CatalogParts, Writer
 from weft.catalog.records import Reservation, TableRecord
 from weft.failpoint import failpoint

@@ -25,7 +25,7 @@ from weft.algebra.schema import TableSchema
 from weft.arrangement import Arrangement, ArrangementError
 from weft.arrangement.manifest import carried_columns
 from weft.catalog import layout
-from weft.errors import StorageError
+from weft.errors import ExecutionError, LimitExceeded, StorageError
 from weft.storage.columns import arrow_type, spelled, stored_schema
 from weft.storage.compaction import Compaction, compactions
 from weft.storage.data_files import file_batches, read_data_files
@@ -78,8 +78,16 @@ def no_values(table: TableSchema, key: Key) -> pa.Table:
 
 
 def _with_field(rows: pa.Table, key: Key, file: DataFile, folder: Path) -> pa.Table:
-    """Add the column with the values of the key. Raise ArrangementError if Spark may read other values."""
-    values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
+    """Add the column with the values of the key.
+
+    Raise ArrangementError if Spark may read other values, or if DuckDB fails, for example because its memory is full.
+    """
+    try:
+        values = field_values(rows.column(spelled(rows.schema, key.column)), key.fields, key.type)
+    except LimitExceeded:
+        raise
+    except ExecutionError as error:
+        raise ArrangementError(f"DuckDB cannot read {key.name}: {error.message}") from error
     if values is None:
         make_file(folder / _UNSURE)
         (folder / _UNSURE).write_text(_unsure(key, file), "utf-8", "surrogateescape")

@@ -16,8 +16,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from weft.algebra.access import Key
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.arrangement.state_store import StateStore
 from weft.catalog import layout
 from weft.catalog.records import TableRecord

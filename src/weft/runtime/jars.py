@@ -14,13 +14,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
-from urllib.request import build_opener
-from zipfile import ZipFile
 
 from weft.configuration import configuration
 from weft.errors import ExecutionError
@@ -118,6 +114,9 @@ def _only_one_process() -> Iterator[None]:
 
 def _download(jar: Jar, url: str) -> None:
     """Download a jar into a draft file, and rename the file if it is the listed one."""
+    from http.client import HTTPException
+    from urllib.request import build_opener
+
     draft = _folder() / f"{jar.name}.draft"
     digest = hashlib.sha256()
     try:
@@ -147,6 +146,8 @@ def _download(jar: Jar, url: str) -> None:
 
 def _central() -> str:
     """Return the address of Maven Central from the settings of Ivy, which pyspark contains."""
+    from zipfile import ZipFile
+
     for jar in (spark_folder() / "jars").glob("ivy-*.jar"):
         with ZipFile(jar) as contents:
             settings = contents.read("org/apache/ivy/core/settings/repository.properties").decode()
@@ -159,6 +160,8 @@ def _central() -> str:
 
 def check_spark_version() -> str:
     """Return the version of pyspark. Raise ExecutionError if it is not the tested version."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         installed = version("pyspark")
     except PackageNotFoundError:

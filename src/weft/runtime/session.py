@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.access import make_file, make_folder
 from weft.catalog import layout
@@ -36,9 +36,6 @@ from weft.store import S3Access, S3Store, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    Session: TypeAlias = SparkSession
-    """The type of a session, for modules that must not import pyspark."""
 
 _LOG_LIMIT: Final = 16 * 1024 * 1024
 """The maximum size of ``spark.log`` in bytes. At the next start, a larger file is renamed to ``spark.log.1``."""

@@ -15,8 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.correcting import correction_instants
 from weft.storage.local_sql import columns_equal, quoted

@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.periods import TS
 

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.storage.columns import INSTANT, conformed, stored_schema
 from weft.storage.data_files import read_data_files
 from weft.storage.delta_log import DataFile

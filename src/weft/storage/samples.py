@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM
+from weft.algebra.schema import VALID_FROM, TableSchema
 from weft.catalog.records import TableRecord
 from weft.storage.columns import stored_schema
 from weft.storage.data_files import check_data_file, file_batches, unreadable_file

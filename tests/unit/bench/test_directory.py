@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from weft.algebra.schema import TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, TableSchema
 from weft.bench.directory import BEGIN, CHANGES, DAY, DirectoryTable, days_of, tables
 from weft.storage.changes import log_of_keys, log_rows, transaction_instants, unknown
 from weft.storage.periods import TS, open_periods, periods

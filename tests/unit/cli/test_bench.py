@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from unit.cli.conftest import Output
+from weft.bench import paper
 from weft.bench.times import write_figures
 from weft.errors import ExecutionError
 
@@ -62,3 +68,57 @@ def test_the_check_of_a_file_leaves_it_as_it_is(weft: Callable[..., Output], tmp
 def test_a_full_disk_at_the_end_is_an_error_with_a_reason() -> None:
     with pytest.raises(ExecutionError, match="could not be written to /dev/full: No space left on device"):
         write_figures(Path("/dev/full"), "[]", print)
+
+
+def test_figures_of_the_paper_are_written_after_each_measurement(
+    weft: Callable[..., Output], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sizes(*_: object) -> Iterator[paper.Cost]:
+        for query in ("Q1", "Q2"):
+            yield paper.Cost("8", query, paper.WEFT, 38_000, seconds=[1.0], processor=[0.5])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(paper, "_sizes", sizes)
+    out = tmp_path / "figures.json"
+    output = weft("bench", "paper", "--messages", "38000", "--changed", "0", "--out", str(out))
+    assert output.code == 130, output.err
+    assert [(each["query"], each["processor"]) for each in json.loads(out.read_text())] == [
+        ("Q1", [0.5]),
+        ("Q2", [0.5]),
+    ]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+_STOPPED = """
+import os, sys, time
+from weft.api import Weft
+from weft.bench import engines
+from weft.cli import main
+
+def history(home, size, progress):
+    Weft.open(home, clock="replay", create=True).close()
+
+def views(weft, engine):
+    print(os.getpid(), flush=True)
+    time.sleep(120)
+    yield
+
+if __name__ == "__main__":
+    engines._history, engines._views = history, views
+    sys.argv = ["weft", "bench", "engines", "--periods", "300000", "--events", "0", "--folder", sys.argv[1]]
+    main()
+"""
+
+
+def test_sigterm_ends_the_processes_of_a_benchmark_and_removes_its_folder(tmp_path: Path) -> None:
+    script, folder = tmp_path / "stopped.py", tmp_path / "folder"
+    script.write_text(_STOPPED)
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, script, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as bench:
+        assert bench.stdout is not None
+        child = int(bench.stdout.readline())
+        bench.send_signal(signal.SIGTERM)
+        assert bench.wait(60) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    assert list(folder.iterdir()) == []

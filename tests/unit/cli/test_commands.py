@@ -176,16 +176,39 @@ def test_commands_load_only_what_they_need(made: Path) -> None:
     script = (
         "import sys\n"
         "from weft.cli.app import run\n"
+        "import weft.runtime.launch\n"
         "never = {'pyspark', 'duckdb', 'pandas', 'deltalake'}\n"
-        "for command in ('queries', 'pause q', 'tables', 'results q', 'status'):\n"
+        "for command in ('queries', 'pause q', 'results q', 'tables', 'status'):\n"
         f"    if run([*command.split(), '--home', {str(made)!r}]):\n"
         "        sys.exit(f'{command} fails')\n"
-        "    compiler = {'sqlglot', 'weft.planning.plan'} if command != 'status' else set()\n"
-        "    if heavy := (never | compiler) & set(sys.modules):\n"
+        "    others = {'sqlglot', 'weft.planning.plan', 'http.client'} if command != 'status' else set()\n"
+        "    algebra = {'weft.algebra.relation'} if command not in ('tables', 'status') else set()\n"
+        "    if heavy := (never | others | algebra) & set(sys.modules):\n"
         "        sys.exit(f'{command} loads {heavy}')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, input="")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("command", "short"), [("queries", True), ("run --json", False)])
+def test_only_a_short_command_does_without_collections_of_garbage(made: Path, command: str, short: bool) -> None:
+    script = (
+        "import gc, sys\n"
+        "import weft.cli\n"
+        "from weft.api import Weft\n"
+        "Weft.run = lambda *_, **__: None\n"
+        "gc.collect()\n"
+        f"sys.argv = ['weft', *{command.split()!r}, '--home', {str(made)!r}]\n"
+        "done = gc.get_stats()[0]['collections']\n"
+        "try:\n"
+        "    weft.cli.main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code\n"
+        "assert gc.get_freeze_count() > 10_000  # no collection at the end of the process\n"
+        f"sys.exit((gc.get_stats()[0]['collections'] == done) != {short})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, input="")
+    assert done.returncode == 0, (done.stderr, done.stdout)
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure(made: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -20,6 +21,7 @@ from weft.execution.driver_reader import DriverReader, ReadBounds, Reading
 from weft.execution.look_ups import LookUps
 from weft.execution.reader import files_of
 from weft.execution.relations import relations
+from weft.storage import json_fields
 from weft.storage.data_files import file_batches
 from weft.storage.delta_log import DeltaSnapshot
 
@@ -125,6 +127,22 @@ def test_random_look_ups_find_what_a_full_reading_finds(weft: Weft, bounds: Read
         found = read(weft, cities, bounds).rows
         assert found is not None
         assert sorted(found.data.column("n").to_pylist()) == sorted(n for city, n in everything if city in cities)
+
+
+def test_spark_reads_the_table_if_duckdb_fails(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing() -> Any:
+        raise duckdb.OutOfMemoryException("Out of Memory Error: failed to allocate 16 kB")
+
+    users(weft, [{"address": {"city": "c9"}}], "1993-04-23")
+    with monkeypatch.context() as patched:
+        patched.setattr(json_fields, "thread_connection", failing)
+        users(weft, [{"address": {"city": "c9"}}], "1993-04-24")
+        found = read(weft, ["c9"])
+        assert (found.by, found.rows) == ("Spark", None)
+        assert "DuckDB cannot read info.address.city: the rows cannot be computed: Out of Memory Error" in found.how
+        small = read(weft, ["c9"], ReadBounds())  # all rows, since Spark compares them again
+        assert small.rows is not None and small.rows.data.num_rows == 302
+    assert read(weft, ["c9"]).rows.data.num_rows == 5  # type: ignore[union-attr]
 
 
 def test_a_value_of_another_type_makes_spark_read_the_table(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from temporal_values import tracked
 from weft.algebra.relation import Distinct, Grouped, Project, Scan, ViewSchema, sources
-from weft.algebra.schema import TIMESTAMP, Column, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, TableSchema
 from weft.algebra.traverse import walk
 from weft.errors import SqlError
 from weft.planning.explain import explain

@@ -91,7 +91,7 @@ def test_the_version_that_is_installed_is_the_one_that_is_tried() -> None:
 def test_other_versions_are_refused_with_the_command_that_mends_it(
     installed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "version", lambda package: installed)
+    monkeypatch.setattr("importlib.metadata.version", lambda package: installed)
     with pytest.raises(ExecutionError, match=f"but pyspark {installed} is installed") as refusal:
         check_spark_version()
     assert refusal.value.hint == "Run pip install pyspark==4.1.3"
@@ -184,7 +184,7 @@ def test_without_a_mirror_the_repository_is_maven_central_as_pyspark_names_it(
             asked.append(url)
             raise OSError("not here")
 
-    monkeypatch.setattr(jars, "build_opener", NoNetwork)
+    monkeypatch.setattr("urllib.request.build_opener", NoNetwork)
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     monkeypatch.delenv("WEFT_MAVEN", raising=False)
     with pytest.raises(ExecutionError, match="not here"):

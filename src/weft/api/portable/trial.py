@@ -9,8 +9,7 @@ from itertools import count
 from typing import Final, TypeVar
 
 from weft.algebra.relation import ViewSchema
-from weft.algebra.schema import TIMESTAMP, Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.api.acting import require_owner_rights
 from weft.api.portable.described import Definitions
 from weft.catalog.naming import folded, not_found, query_name

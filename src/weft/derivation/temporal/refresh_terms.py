@@ -45,7 +45,7 @@ from weft.algebra.scalar import (
     minus,
     plus,
 )
-from weft.algebra.schema import TIMESTAMP
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO
 from weft.derivation.temporal.judging import START, as_of_refresh, conjunction, disjunction, not_true
 from weft.derivation.temporal.rules import DerivationTrace, Dropped
 from weft.derivation.temporal.satisfiable import END, contradiction, rises
@@ -168,7 +168,7 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
     result = []
     for case in _alternatives(predicate):
         sides = [each for each in map(_side, conjuncts(case)) if each is not None]
-        whole = (_merged(column, sides) for column in (temporal.VALID_FROM, temporal.VALID_TO))
+        whole = (_merged(column, sides) for column in (VALID_FROM, VALID_TO))
         first = next((each for each in whole if each.lows and each.highs), None)
         if first is None:
             return None
@@ -179,7 +179,7 @@ def windows(predicate: Scalar) -> tuple[Within, ...] | None:
 def _side(predicate: Scalar) -> Within | None:
     match predicate:
         case Call(name=op, args=(Call(name=name, args=(PeriodOf(at=None),)), bound)) if name in (START, END):
-            column = temporal.VALID_FROM if name == START else temporal.VALID_TO
+            column = VALID_FROM if name == START else VALID_TO
             low = {">": plus(bound, MICROSECOND), ">=": bound, "=": bound}.get(op)
             high = {"<": minus(bound, MICROSECOND), "<=": bound, "=": bound}.get(op)
             return Within(column, () if low is None else (low,), () if high is None else (high,))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.algebra.scalar import Call, Cast, Scalar
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.algebra.traverse import range_variables, rename
 from weft.catalog import Writer
 from weft.catalog.records import TableRecord

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from weft.algebra.scalar import CHANGED_FROM, REFRESHED, Literal
-from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO, Temporal
+from weft.algebra.schema import TIMESTAMP, VALID_FROM, VALID_TO, TableSchema
+from weft.algebra.temporal import Temporal
 from weft.catalog.records import TableRecord
 from weft.derivation.temporal.delta_propagation import Kind
 from weft.derivation.temporal.maintenance_plan import Derived

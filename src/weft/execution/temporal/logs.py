@@ -9,8 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from weft.algebra.access import Key
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.catalog.records import TableRecord
 from weft.execution import driver_reader
 from weft.execution.driver_reader import rows_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from weft.algebra.relation import Grouped, Scan
 from weft.algebra.scalar import Literal
-from weft.algebra.schema import TIMESTAMP, TableSchema
-from weft.algebra.temporal import VALID_TO, Difference, Extension, Temporal
+from weft.algebra.schema import TIMESTAMP, VALID_TO, TableSchema
+from weft.algebra.temporal import Difference, Extension, Temporal
 from weft.algebra.temporal import each as subexpressions
 from weft.catalog.catalog import CatalogParts
 from weft.catalog.records import TableRecord

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.algebra.schema import TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.execution.engines.engine import Engine
 from weft.period_sql.notation import VALID_TIME, listed
 from weft.period_sql.sweep import Sweep

@@ -12,9 +12,8 @@ from typing import TypeAlias
 
 from weft.algebra.relation import Grouped, Project, Scan, Select, Union, Values
 from weft.algebra.scalar import ColumnRef, Scalar
+from weft.algebra.schema import VALID_FROM, VALID_TO
 from weft.algebra.temporal import (
-    VALID_FROM,
-    VALID_TO,
     Deleted,
     Difference,
     Fragment,

@@ -21,8 +21,7 @@ from sqlglot import exp
 
 from weft.algebra import relation as relational
 from weft.algebra.scalar import Case, Cast, ColumnRef, Literal, Scalar, call, children, mentions_now
-from weft.algebra.schema import BOOLEAN, MONTHS, NULL, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import BOOLEAN, MONTHS, NULL, VALID_FROM, VALID_TO, DataType, TableSchema
 from weft.algebra.traverse import mentioned, scalars, scans, turn_count, walk
 from weft.errors import Reasons, SqlError, of_each
 from weft.sql.functions import common

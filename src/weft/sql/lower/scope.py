@@ -25,8 +25,7 @@ from weft.algebra.relation import (
     sources,
 )
 from weft.algebra.scalar import ColumnRef, Element, Scalar
-from weft.algebra.schema import Column, DataType, TableSchema
-from weft.algebra.temporal import VALID_FROM, VALID_TO
+from weft.algebra.schema import VALID_FROM, VALID_TO, Column, DataType, TableSchema
 from weft.algebra.traverse import N, Node, range_variables, rename, walk
 from weft.errors import SqlError, TooLarge
 from weft.sql.functions import aggregate_type

@@ -90,6 +90,12 @@ class Sharing(AccountMethods):
         else:
             marks.read(self._own_id(), query_id, _within(ordinals, query))
 
+    @requires(Right.READ)
+    def mark_unread(self, query_id: int, ordinals: Collection[int]) -> None:
+        """Mark answers of a query as unread.  Raise NotFound."""
+        query = self._query(query_id)
+        self.opened.catalog.marks.unread_again(self._own_id(), query_id, _within(ordinals, query))
+
     def _readable(self, query_ids: Collection[int]) -> tuple[QueryRecord, ...]:
         live = (each for each in self.opened.catalog.queries.by_ids(query_ids) if each.state != "removed")
         return self.opened.seen().among(live)

@@ -552,7 +552,7 @@ marks: Final = Table(
     Column("query_id", ForeignKey("queries.query_id"), primary_key=True),
     Column("read_to", BigInteger, nullable=False),
 )
-"""The answers that a user has read: all up to the ordinal ``read_to``, and those in ``mark_exceptions``."""
+"""The answers that a user has read: all up to the ordinal ``read_to``, except for those in ``mark_exceptions``."""
 
 mark_exceptions: Final = Table(
     "mark_exceptions",

@@ -1,14 +1,14 @@
 """Store which answers a person has read.
 
 A person mostly reads all answers of a query in order.  The catalog therefore stores one number for each query, the
-ordinal up to which all answers are read, and the exceptions: the read answers after it.
+ordinal up to which all answers are read, and the exceptions: unread answers up to it, and read answers after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, or_, select
 
 from weft.catalog import ddl
 from weft.catalog.database import Database
@@ -32,14 +32,24 @@ class Marks:
 
     def read(self, user_id: int, query_id: int, ordinals: Collection[int]) -> None:
         """Mark single answers as read."""
+        self._mark(user_id, query_id, ordinals, is_read=True)
+
+    def unread_again(self, user_id: int, query_id: int, ordinals: Collection[int]) -> None:
+        """Mark single answers as unread."""
+        self._mark(user_id, query_id, ordinals, is_read=False)
+
+    def _mark(self, user_id: int, query_id: int, ordinals: Collection[int], *, is_read: bool) -> None:
         keys = {"user_id": user_id, "query_id": query_id}
         with self._database.changing() as connection:
             read_to = _read_to(connection, user_id, query_id)
-            for some in parts(sorted(each for each in set(ordinals) if each > read_to)):
+            for some in parts(sorted(set(ordinals))):
                 these = ddl.mark_exceptions.c.ordinal.in_(some)
                 connection.execute(delete(ddl.mark_exceptions).where(_exceptions(user_id, query_id), these))
-                connection.execute(insert(ddl.mark_exceptions), [{**keys, "ordinal": each} for each in some])
-            _advance(connection, user_id, query_id, read_to)
+                rows = [{**keys, "ordinal": each} for each in some if is_read is (each > read_to)]
+                if rows:
+                    connection.execute(insert(ddl.mark_exceptions), rows)
+            if is_read:
+                _advance(connection, user_id, query_id, read_to)
 
     def is_read(self, user_id: int, spans: Mapping[int, tuple[int, int]]) -> dict[int, frozenset[int]]:
         """Return the ordinals whose answers are read, by the ID of the query.
@@ -59,7 +69,9 @@ class Marks:
                     apart.setdefault(row[0], set()).add(row[1])
         return {
             key: frozenset(
-                each for each in range(first, last + 1) if each <= read_to.get(key, 0) or each in apart.get(key, ())
+                each
+                for each in range(first, last + 1)
+                if (each <= read_to.get(key, 0)) is (each not in apart.get(key, ()))
             )
             for key, (first, last) in spans.items()
         }
@@ -73,17 +85,18 @@ class Marks:
         with self._database.reading() as connection:
             for some in parts(sorted(set(query_ids))):
                 of_these = queries.query_id.in_(some)
-                wanted = select(queries.query_id, queries.next_ordinal - 1 - read_to)
+                wanted = select(queries.query_id, queries.next_ordinal - 1 - read_to, read_to)
                 rows = connection.execute(wanted.outerjoin_from(ddl.queries, ddl.marks, mark).where(of_these)).all()
+                side = func.sum(case((exceptions.ordinal <= read_to, 1), else_=-1))
                 joined = and_(marks.query_id == exceptions.query_id, marks.user_id == exceptions.user_id)
                 excepted = (
-                    select(exceptions.query_id, func.count())
+                    select(exceptions.query_id, side)
                     .outerjoin_from(ddl.mark_exceptions, ddl.marks, joined)
-                    .where(exceptions.user_id == user_id, exceptions.query_id.in_(some), exceptions.ordinal > read_to)
+                    .where(exceptions.user_id == user_id, exceptions.query_id.in_(some))
                     .group_by(exceptions.query_id)
                 )
-                apart: dict[int, int] = {row[0]: row[1] for row in connection.execute(excepted)}
-                counts |= {key: max(behind - apart.get(key, 0), 0) for key, behind in rows}
+                more: dict[int, int] = {key: int(count) for key, count in connection.execute(excepted)}
+                counts |= {key: max(behind + more.get(key, 0), 0) for key, behind, _ in rows}
         return counts
 
 

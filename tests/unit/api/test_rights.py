@@ -160,6 +160,7 @@ ACCOUNTS: dict[str, tuple[Right, tuple[Any, ...]]] = {
     "in_use": (ANY, ()),
     "reach": (ANY, ()),
     "mark_read": (READ, (99,)),
+    "mark_unread": (READ, (99, [1])),
     "me": (ANY, ()),
     "of_proxy": (ADMIN, ("anna", "127.0.0.1")),
     "of_session": (ANY, ("x",)),

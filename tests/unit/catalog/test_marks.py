@@ -14,7 +14,7 @@ from weft.catalog.queries import change_query
 from weft.catalog.records import QueryDefinition
 from weft.catalog.users import UserLimits
 
-ANSWERS = 60
+ANSWERS = 12
 
 
 @pytest.fixture
@@ -37,13 +37,17 @@ def test_marks_are_those_of_a_set(catalog: Catalog) -> None:
     for _ in range(60):
         user, query = drawn.choice(list(read))
         some = set(drawn.sample(range(1, ANSWERS + 1), drawn.randint(1, 4)))
-        if drawn.randrange(6):
-            marks.read(user, query, some)
-            read[user, query] |= some
-        else:
-            to = drawn.randint(1, ANSWERS // 2)
-            marks.read_all(user, query, to)
-            read[user, query] |= set(range(1, to + 1))
+        match drawn.randrange(5):
+            case 0 | 1:
+                marks.read(user, query, some)
+                read[user, query] |= some
+            case 2 | 3:
+                marks.unread_again(user, query, some)
+                read[user, query] -= some
+            case _:
+                to = drawn.randint(1, ANSWERS)
+                marks.read_all(user, query, to)
+                read[user, query] |= set(range(1, to + 1))
         for (who, what), those in read.items():
             assert marks.is_read(who, {what: (1, ANSWERS)}) == {what: those}
             assert marks.is_read(who, {what: (2, 3), 3: (1, 2)}) == {what: those & {2, 3}, 3: frozenset()}

@@ -36,12 +36,12 @@ LINT = (
     ("import-linter", [str(BIN / "lint-imports")]),
 )
 STAGES = {
-    # One test at a time per worker. The long tests of the oracle come first (conftest.py), so that all workers end
-    # together.
+    # A third worker uses the cores while other tests wait. One test at a time per worker. The long tests of the oracle
+    # come first (conftest.py), so that all workers end together.
     "fast": (
         "not spark",
         ("tests/oracle", "tests/unit", "tests/golden", "tests/house", "tests/proofs", "tests/docs"),
-        ("-n", "2", "--maxschedchunk", "1"),
+        ("-n", "3", "--maxschedchunk", "1"),
     ),
     # The examples in docstrings.
     "examples": ("not spark", ("src/weft",), ("--doctest-modules",)),

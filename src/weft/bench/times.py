@@ -60,9 +60,10 @@ def write_figures(out: Path | None, figures: str, progress: Callable[[str], None
         return
     try:
         if out.is_file():
-            draft = out.with_name(f".{out.name}.draft")
+            place = out.resolve()  # the target of a link
+            draft = place.with_name(f".{place.name}.draft")
             draft.write_text(figures, encoding="utf-8")
-            draft.replace(out)
+            draft.replace(place)
         else:  # a new file, or a device
             out.write_text(figures, encoding="utf-8")
     except OSError as error:

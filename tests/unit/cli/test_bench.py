@@ -89,6 +89,15 @@ def test_figures_of_the_paper_are_written_after_each_measurement(
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_figures_replace_those_of_a_linked_file(tmp_path: Path) -> None:
+    out, link = tmp_path / "figures.json", tmp_path / "latest.json"
+    out.write_text("[1, 2]")
+    link.symlink_to(out)
+    write_figures(link, "[]", print)
+    assert (out.read_text(), link.is_symlink()) == ("[]", True)
+    assert sorted(tmp_path.iterdir()) == [out, link]
+
+
 _STOPPED = """
 import os, sys, time
 from weft.api import Weft

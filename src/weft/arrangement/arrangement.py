@@ -168,13 +168,14 @@ class Arrangement:
         if wanted is None:
             return self.schema.empty_table()
         hashes, first, times = distinct_hashes(wanted)
-        batches: list[pa.RecordBatch] = []
-        for rows, places in (each for run in self._runs for each in run.lookup(hashes)):
-            batches.append(rows.append_column("which", places))
-            if most is not None and sum(batch.num_rows for batch in batches) > most:
+        found: list[tuple[pa.RecordBatch, pa.Array, pa.Array]] = []
+        for each in (each for run in self._runs for each in run.lookup(hashes)):
+            found.append(each)
+            if most is not None and sum(len(positions) for _, positions, _ in found) > most:
                 raise ArrangementError(f"more than {most} rows have the same key", where=str(self.folder))
-        if not batches:
+        if not found:
             return self.schema.empty_table()
+        batches = [batch.take(positions).append_column("which", places) for batch, positions, places in found]
         checked = []
         for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             carried = self._checked(batch)

@@ -72,9 +72,9 @@ class SortedRun:
     least: pa.Array
     greatest: pa.Array
 
-    def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """Yield batches of the rows whose hash is in ``wanted``. A second array has the index of each hash in
-        ``wanted``.
+    def lookup(self, wanted: pa.Array) -> Iterator[tuple[pa.RecordBatch, pa.Array, pa.Array]]:
+        """Yield batches, and the positions of the rows whose hash is in ``wanted``. A third array has the index of
+        each such hash in ``wanted``.
 
         ``wanted`` must be ascending and distinct.
         """
@@ -84,7 +84,7 @@ class SortedRun:
             if first < last:
                 positions, places = matches(batch.column("hash"), wanted.slice(first, last - first))
                 if len(positions):
-                    yield batch.take(positions), pc.add(places, first)
+                    yield batch, positions, pc.add(places, first)
 
 
 def run_schema(schema: pa.Schema) -> pa.Schema:

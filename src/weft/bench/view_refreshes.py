@@ -52,7 +52,7 @@ VIEWS: Final[Mapping[str, str]] = {
 _RECORDED: Final = 500_000
 """The maximum number of changes that one commit of the history records."""
 _AIM: Final = 0.1
-_GROWTH: Final = 1.5
+_GROWTH: Final = 1.2
 
 
 @dataclass
@@ -266,7 +266,7 @@ def report(cases: Sequence[HistoryTimes]) -> str:
     10 periods: recording 0.50 s
       v: a batch 2.00 s; recomputed 40.00 s, ratio 0.050 (aim 0.1)
     100 periods: recording 0.50 s, 1.00 times that of 10
-      v: a batch 3.00 s; 1.50 times that of 10 (aim 1.5)
+      v: a batch 3.00 s; 1.50 times that of 10 (aim 1.2)
     """
     least, lines = min(cases, key=lambda case: case.periods), []
     for case in cases:

@@ -61,7 +61,8 @@ class Bounding:
                 first = next((each for each in begins if each is not None), None)
                 return relation if first is None else self._join_since(relation, first, begins)
             case temporal.Fragment(input=inner, since=start):
-                return temporal.over(relation, (self.since(inner, start),))
+                cut = self.since(inner, start)
+                return cut if self.begin(cut) == start else temporal.over(relation, (cut,))
             case _:
                 return relation
 

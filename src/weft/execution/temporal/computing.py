@@ -44,12 +44,12 @@ class RefreshInput:
     since: int
     tau: int | None
     t: int
-    present: Callable[[TableRecord], pa.Table | None] = lambda table: None
-    """A function that returns the cached open rows of a table, or None."""
+    present: Callable[[TableRecord, bool], pa.Table | None] = lambda table, few: None
+    """A function that returns the open rows of a table, or None. If they are not ``few``, they must be cached."""
 
-    def open_at_t(self, table: TableRecord) -> pa.Table | None:
-        """Return the cached open rows of a table if they are the rows known at ``t``, else None."""
-        return None if table.last_ts is not None and table.last_ts > self.t else self.present(table)
+    def open_at_t(self, table: TableRecord, few: bool) -> pa.Table | None:
+        """Return ``present`` if these are the rows known at ``t``, else None."""
+        return None if table.last_ts is not None and table.last_ts > self.t else self.present(table, few)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ def view_change(
     ExecutionError for a failed computation.
     """
     width = len(view_plan.columns)
-    work = _Refresh(engine, view_plan, reading, Logs(engine, reading.files, look_ups, reading.open_at_t))
+    instants = [each for each in (reading.tau, reading.t) if each is not None]
+    logs = Logs(engine, reading.files, look_ups, [*dict.fromkeys(instants)], reading.open_at_t)
+    work = _Refresh(engine, view_plan, reading, logs)
     old_and_new = work.whole(view) if from_scratch or reading.tau is None else work.refreshed(view, reading.tau)
     if old_and_new is None or not engine.table("changed", change_of(*old_and_new, width)):
         return None
@@ -180,7 +182,7 @@ class _Refresh:
         log, name = self.logs.of(record, table), f"change_{table.id}"
         touched = self._table(f"{name}_touched", self.logs.news(log, tau).rows(tau, self.reading.t))
         near = self.logs.near(log, log.all_of(touched))
-        self.logs.changed[table.id] = near.log
+        self.logs.changed[table.id] = near
         deleted, inserted = near.make_change(name, touched, tau, self.reading.t)
         self.changes |= {("deleted", table.id): deleted, ("inserted", table.id): inserted}
         return deleted is not None or inserted is not None

@@ -17,6 +17,7 @@ from weft.execution.engines.engine import Engine
 from weft.execution.look_ups import LookUps
 from weft.execution.temporal.states import Among, LoggedTable
 from weft.instants import FIRST_INSTANT, LAST_INSTANT
+from weft.sql.rendering.render import quoted
 from weft.storage.columns import conformed, stored_schema
 from weft.storage.delta_log import DataFile
 from weft.storage.local_sql import columns_equal
@@ -26,7 +27,7 @@ from weft.storage.slices import Slice, may_hold
 MOST_SINCE: Final = 20_000
 """Greatest number of log rows that a look-up may return for periods since an instant."""
 MOST_POOLED: Final = 50_000
-"""Greatest number of log rows that one refresh stores for further look-ups by the same columns."""
+"""Greatest number of periods that one refresh stores for further look-ups by the same columns."""
 GRAIN: Final = 86_400_000_000
 """A day in microseconds. A read of a log starts at a multiple of a day and therefore serves many instants."""
 
@@ -35,25 +36,26 @@ GRAIN: Final = 86_400_000_000
 class Logs:
     """The logs of tables in an engine, read from the ``files`` of each table.
 
-    ``look_ups`` finds rows by key. If it is None, every read covers the whole log. ``present`` returns the cached open
-    rows of a table, or None.
+    ``look_ups`` finds rows by key. If it is None, every read covers the whole log. ``instants`` are the instants up to
+    which the refresh reads logs (µs UTC). ``present`` is as in ``RefreshInput``.
     """
 
     engine: Engine
     files: Mapping[int, tuple[DataFile, ...]]
     look_ups: LookUps | None
-    present: Callable[[TableRecord], pa.Table | None] = lambda table: None
+    instants: Sequence[int]
+    present: Callable[[TableRecord, bool], pa.Table | None] = lambda table, few: None
     tables: dict[int, TableRecord] = field(default_factory=dict)
     wholes: set[str] = field(default_factory=set)
-    changed: dict[int, str] = field(default_factory=dict)
-    """Maps a table ID to a view of the log, limited to the rows that changed since the last refresh."""
-    recents: dict[tuple[int, int, int], str | None] = field(default_factory=dict)
+    changed: dict[int, LoggedTable] = field(default_factory=dict)
+    """Maps a table ID to the log, limited to the rows that changed since the last refresh, and possibly others."""
+    recents: dict[tuple[int, int], str | None] = field(default_factory=dict)
     pools: dict[tuple[int, tuple[str, ...]], str] = field(default_factory=dict)
-    """Maps a table ID and a combination of columns to a table with the log rows that look-ups found.
-    The table NAME_keys has the keys of these look-ups.
+    """Maps a table ID and a combination of columns to a table of the periods that look-ups found (``with_ends``).
+    The view NAME_keys has the keys of these look-ups. The table for no columns has all periods of a small log.
     """
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Maps the name of each table in ``pools`` to the number of rows."""
+    keys: dict[str, pa.Table] = field(default_factory=dict)
+    """Maps the name of each table in ``pools`` to the keys of its look-ups."""
     many: set[tuple[str, str]] = field(default_factory=set)
     """Logs and columns whose keys have more rows than ``since`` looks up."""
     parts: int = 0
@@ -78,17 +80,15 @@ class Logs:
 
     def within(self, log: LoggedTable, slices: Sequence[Slice]) -> str:
         """Return an SQL query for the rows ``c1 … cn`` that have a log row in one of the slices."""
-        parts = [(self._in(log, each), each) for each in slices]
+        parts = [(self._in(log, each, *_recorded_with(each)), each) for each in slices]
         texts = [part.bounded(each.column, each.low or FIRST_INSTANT, each.high) for part, each in parts]
         return " UNION ".join(dict.fromkeys(texts))
 
-    def _in(self, log: LoggedTable, part: Slice) -> LoggedTable:
-        files = self.files[log.stored.id]
-        matching = [file for file in files if may_hold(file, part, None)]
-        if len(matching) == len(files):
-            return self.whole(log)
+    def _in(self, log: LoggedTable, *parts: Slice) -> LoggedTable:
+        """Return the log, limited to all rows in the slices, and possibly others."""
         name = self._name()
-        self.engine.stored(name, matching, log.stored)
+        matching = [file for file in self.files[log.stored.id] if all(may_hold(file, each, None) for each in parts)]
+        self.engine.stored(name, matching, log.stored, parts[-1])
         return replace(log, log=name)
 
     def near(self, log: LoggedTable, among: Among) -> LoggedTable:
@@ -100,10 +100,10 @@ class Logs:
         """
         return self._look_up(log, among, self.look_ups) or self.whole(log)
 
-    def since(self, log: LoggedTable, among: Among, first: int, known: int) -> LoggedTable:
-        """Return the periods that match ``among`` and hold at ``first`` or later, as recorded up to ``known``.
+    def since(self, log: LoggedTable, among: Among, first: int) -> LoggedTable:
+        """Return the periods that match ``among`` and hold at the instant ``first`` (µs UTC) or later.
 
-        ``first`` and ``known`` are µs UTC. The result may be the whole log, as in ``near``.
+        The result may be the whole log, as in ``near``.
         """
         if self.look_ups is None:
             return self.whole(log)
@@ -112,108 +112,142 @@ class Logs:
         if found is not None:
             return found
         self.many.add((log.log, column))
-        return self._recent(log, first, known) or self.near(log, among)
+        # The look-up found more than MOST_SINCE log rows. If all keys have as many, the log has ``opened`` open rows.
+        opened = (self.engine.size(among.relation) or 0) * rows_of(self.files[log.stored.id]) / MOST_SINCE
+        return self._recent(log, first, opened <= MOST_POOLED) or self.near(log, among)
 
     def _look_up(self, log: LoggedTable, among: Among, look_ups: LookUps | None) -> LoggedTable | None:
-        files, bounds = self.files[log.stored.id], driver_reader.BOUNDS
-        if look_ups is None or rows_of(files) <= bounds.loaded:
+        if look_ups is None:
             return self.whole(log)
+        if rows_of(self.files[log.stored.id]) <= driver_reader.BOUNDS.loaded:
+            return self._small(log)
         keys = {key.lower() for key in self.tables[log.stored.id].keys}
         keyed = [pair for pair in among.pairs if pair[0].lower() in keys][:1]
         every = {own for own, _ in among.pairs} >= set(values_of(log.stored))
         pairs = keyed or (among.pairs if every else among.pairs[:1])
-        heads = ", ".join(f"{other} AS k{number}" for number, (_, other) in enumerate(pairs))
         own = tuple(name for name, _ in pairs)
         pool = self.pools.get((log.stored.id, own))
-        source = f"{among.relation} AS o"
-        if pool is not None:
-            same = (f"o.{other} IS NOT DISTINCT FROM p.k{n}" for n, (_, other) in enumerate(pairs))
-            source += f" ANTI JOIN {pool}_keys AS p ON {' AND '.join(same)}"
-        wanted = self.engine.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {bounds.keys + 1}")
+        wanted = self._wanted(among.relation, [other for _, other in pairs], pool)
         # A look-up by a single column does not find rows with NULL in this column.
-        if wanted.num_rows > bounds.keys or (len(pairs) == 1 and wanted.column(0).null_count):
+        if wanted.num_rows > driver_reader.BOUNDS.keys or (len(pairs) == 1 and wanted.column(0).null_count):
             return None
         if pool is not None and not wanted.num_rows:
-            return replace(log, log=pool)
-        rows = self._look_up_rows(log, own, wanted, look_ups)
-        return None if rows is None else self._pooled(log, own, wanted, rows)
+            return self._periods_of(log, pool)
+        schema = stored_schema(log.stored)
+        columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
+        given = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
+        rows = self._look_up_rows(log, given, look_ups)
+        return None if rows is None else self._pooled(log, own, given, rows)
 
-    def _pooled(self, log: LoggedTable, own: tuple[str, ...], wanted: pa.Table, rows: pa.Table) -> LoggedTable:
-        """Add log rows to the pool of earlier look-ups by the same columns, and return the pool as a log.
+    def _wanted(self, relation: str, columns: Sequence[str], pool: str | None) -> pa.Table:
+        """Return the values of ``columns`` that are not among the keys of the pool, and at most one too many."""
+        heads = ", ".join(f"{column} AS k{number}" for number, column in enumerate(columns))
+        source = f"{relation} AS o"
+        if pool is not None:
+            same = (f"o.{column} IS NOT DISTINCT FROM p.k{number}" for number, column in enumerate(columns))
+            source += f" ANTI JOIN {pool}_keys AS p ON {' AND '.join(same)}"
+        return self.engine.rows(f"SELECT DISTINCT {heads} FROM {source} LIMIT {driver_reader.BOUNDS.keys + 1}")
 
-        If the pool is full, the pool stays unchanged, and the result combines the pool with the new rows.
+    def _small(self, log: LoggedTable) -> LoggedTable:
+        """Return all periods of a small log. Its files are read once."""
+        key: tuple[int, tuple[str, ...]] = (log.stored.id, ())
+        if key not in self.pools:
+            self.pools[key] = self._name()
+            self.engine.table(self.pools[key], self.whole(log).with_ends(self._ends))
+        return self._periods_of(log, self.pools[key])
+
+    def _pooled(self, log: LoggedTable, own: tuple[str, ...], keys: pa.Table, rows: pa.Table) -> LoggedTable:
+        """Add the periods of log rows to the pool of earlier look-ups by the same columns, and return the pool.
+
+        If the pool is full, the pool stays unchanged, and the result combines the pool with the new periods.
         """
-        new, pool = self._name(), self.pools.get((log.stored.id, own))
-        self.engine.given(new, rows)
-        size = self.sizes.get(pool or "", 0) + rows.num_rows
-        if size > MOST_POOLED:
-            return replace(log, log=new) if pool is None else replace(log, log=self._both(pool, new))
-        self.engine.given(f"{new}_asked", wanted)
-        name = f"pool_{new}"
-        for suffix, part in (("", new), ("_keys", f"{new}_asked")):
-            before = "" if pool is None else f" UNION ALL SELECT * FROM {pool}{suffix}"
-            self.engine.table(f"{name}{suffix}", f"SELECT * FROM {part}{before}")
-        self.pools[log.stored.id, own], self.sizes[name] = name, size
-        return replace(log, log=name)
+        name, pool = self._name(), self.pools.get((log.stored.id, own))
+        self.engine.given(f"{name}_rows", rows)
+        text = replace(log, log=f"{name}_rows").with_ends(self._ends)
+        if pool is not None and (self.engine.size(pool) or 0) + rows.num_rows > MOST_POOLED:
+            self.engine.table(name, text)
+            return self._periods_of(log, self._both(pool, name))
+        self.engine.table(name, text if pool is None else f"{text} UNION ALL SELECT * FROM {pool}")
+        if (self.engine.size(name) or 0) <= MOST_POOLED:
+            self.keys[name] = keys if pool is None else pa.concat_tables([keys, self.keys[pool]])
+            self.engine.given(f"{name}_keys", self.keys[name].rename_columns([f"k{n}" for n in range(len(own))]))
+            self.pools[log.stored.id, own] = name
+        return self._periods_of(log, name)
+
+    @property
+    def _ends(self) -> dict[int, str]:
+        """Map each of the ``instants`` to the column of a pool with the ends that were known then."""
+        return {instant: f"_end_{number}" for number, instant in enumerate(self.instants)}
+
+    def _periods_of(self, log: LoggedTable, pool: str) -> LoggedTable:
+        return replace(log, log=pool, ends=self._ends)
 
     def _both(self, pool: str, new: str) -> str:
         name = self._name()
         self.engine.view(name, f"SELECT * FROM {pool} UNION ALL SELECT * FROM {new}")
         return name
 
-    def _look_up_rows(
-        self, log: LoggedTable, own: Sequence[str], wanted: pa.Table, look_ups: LookUps
-    ) -> pa.Table | None:
-        schema, files = stored_schema(log.stored), self.files[log.stored.id]
-        columns = [column.name for name in own if (column := log.stored.column(name)) is not None]
-        keys = conformed(wanted.rename_columns(columns), pa.schema([schema.field(name) for name in columns]))
+    def _look_up_rows(self, log: LoggedTable, keys: pa.Table, look_ups: LookUps) -> pa.Table | None:
+        schema, files, columns = stored_schema(log.stored), self.files[log.stored.id], keys.column_names
         if len(columns) == 1:
             result = look_ups.rows(log.stored, files, Key(columns[0]), schema.names, keys)
         else:
             result = look_ups.whole_rows(log.stored, files, columns, keys)
         return None if result.rows is None else conformed(result.rows, schema)
 
-    def _recent(self, log: LoggedTable, first: int, known: int) -> LoggedTable | None:
-        """Return the periods that hold at ``first`` or later, as recorded up to ``known``, and some earlier periods.
+    def _recent(self, log: LoggedTable, first: int, few: bool) -> LoggedTable | None:
+        """Return the periods that hold at ``first`` or later, and some earlier periods.
 
-        Return None if the open rows are not cached. The log records the end of a period at that end or later. A period
-        that holds at ``first`` or later is therefore in one of these classes:
+        Return None if the open rows are not cached, unless they are probably ``few``. The log records the end of a
+        period at that end or later. A period that holds at ``first`` or later is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.
-        - The end of the period was recorded after ``known``, and the row of the period is among the changed rows.
+        - The end of the period was recorded after the last refresh, and the row of the period is among the changed
+          rows.
         """
-        low = min((first - 2) // GRAIN * GRAIN, known)
-        key = (log.stored.id, low, known)
+        low = min((first - 2) // GRAIN * GRAIN, *self.instants)
+        key = (log.stored.id, low)
         if key not in self.recents:
-            opened = self.present(self.tables[log.stored.id])
-            self.recents[key] = None if opened is None else self._recent_periods(log, opened, low, known)
+            opened = self.present(self.tables[log.stored.id], few)
+            self.recents[key] = None if opened is None else self._recent_periods(log, opened, low)
         name = self.recents[key]
-        return None if name is None else replace(log, log=name, has_periods=True)
+        return None if name is None else self._periods_of(log, name)
 
-    def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int, known: int) -> str:
-        """Create a table of the periods that were known at the instant ``known``, and return the table's name.
+    def _recent_periods(self, log: LoggedTable, opened: pa.Table, low: int) -> str:
+        """Create a table of periods, and return the table's name.
 
-        The table has the periods recorded in (low, known], the periods of changed rows, and all other open periods.
+        The table has the periods recorded after ``low``, the periods of changed rows, and all other open periods.
         """
-        all_columns = replace(log, schema=log.stored)
-        news = replace(self.news(all_columns, low), schema=log.stored)
-        rows = ", ".join([*all_columns.names, VALID_FROM])
-        recorded, still, name = self._name(), self._name(), self._name()
+        values, changed = values_of(log.stored), self.changed.get(log.stored.id)
+
+        def unchanged(alias: str) -> str:
+            same = columns_equal(values, alias, "c")
+            return "" if changed is None else f" ANTI JOIN {changed.log} AS c ON {same}"
+
+        recorded, still, name = replace(log, log=self._name()), self._name(), self._name()
+        news = self.news(log, low)
+        some = f"SELECT * FROM {news.log} WHERE {news.recorded(low, max(self.instants))}"
         self.engine.given(still, opened)
-        changed = self.changed.get(log.stored.id)
-        every = "*" if changed is None else f"* FROM {changed} UNION ALL BY NAME SELECT *"
-        self.engine.table(recorded, f"SELECT {every} FROM {news.log} WHERE {news.recorded(low, known)}")
-        texts = [f"SELECT {rows}, {VALID_TO} FROM ({replace(all_columns, log=recorded).periods(known)})"]
-        begun = f"SELECT {rows}, CAST(NULL AS TIMESTAMP) AS {VALID_TO} FROM {still} AS s"
-        values = values_of(log.stored)
+        self.engine.table(recorded.log, f"SELECT n.* FROM ({some}) AS n{unchanged('n')}")
+        heads = ", ".join(map(quoted, [*values, VALID_FROM]))
+        ends = ", ".join(f"CAST(NULL AS TIMESTAMP) AS {end}" for end in self._ends.values())
+        others = f"SELECT {heads}, {ends} FROM {still} AS s{unchanged('s')}"
         same = columns_equal([*values, VALID_FROM], "s", "o")
-        others = [f"{begun} ANTI JOIN {recorded} AS o ON {same}"]
-        if changed is not None:
-            others.append(f"ANTI JOIN {changed} AS c ON {columns_equal(values, 's', 'c')}")
-        self.engine.table(name, " UNION ALL ".join([*texts, " ".join(others)]))
+        texts = [recorded.with_ends(self._ends), f"{others} ANTI JOIN {recorded.log} AS o ON {same}"]
+        texts += [] if changed is None else [changed.with_ends(self._ends)]
+        self.engine.table(name, " UNION ALL ".join(texts))
         return name
 
     def _name(self) -> str:
         self.parts += 1
         return f"log_part_{self.parts}"
+
+
+def _recorded_with(part: Slice) -> tuple[Slice, ...]:
+    """Return a slice of the instants at which a log may record the rows of ``part``.
+
+    The log records the end of a period at that end, at the instant before or later. Arrow skips no row group by the
+    ends, because some are NULL.
+    """
+    return (Slice(TS, (part.low or FIRST_INSTANT) - 1, LAST_INSTANT),) if part.column == VALID_TO else ()

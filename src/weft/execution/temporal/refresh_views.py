@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import pyarrow as pa
+
 from weft.catalog import Writer, layout
 from weft.catalog.naming import folded
 from weft.catalog.records import TableRecord
 from weft.catalog.views import ViewRecord
 from weft.errors import ClockError, Refused, StorageError, WeftError
-from weft.execution.current_rows_cache import cached_open_rows
+from weft.execution.current_rows_cache import cached_open_rows, current_rows, update_cache
 from weft.execution.engines.engine import number_of
 from weft.execution.home import OpenHome
 from weft.execution.look_ups import LookUps
@@ -215,7 +217,8 @@ def refresh_view(home: OpenHome, writer: Writer, view: ViewRecord, t: int) -> Re
     assert since is not None, "the home's time has begun"
     look_ups = LookUps(layout.arrangements_folder(writer.path))
     queried = writer.views.is_queried(view.table_id)
-    reading = RefreshInput(tables, files, since, view.tau, t, partial(cached_open_rows, writer.path))
+    opened: dict[int, pa.Table] = {}
+    reading = RefreshInput(tables, files, since, view.tau, t, partial(_present, writer, own, opened))
     plan = view_plan_of(view, tables.values())
     choice = refresh_choice(view, {key: table.name for key, table in tables.items()}, files)
     form = partial(_form, writer, own)
@@ -224,7 +227,20 @@ def refresh_view(home: OpenHome, writer: Writer, view: ViewRecord, t: int) -> Re
         writer.views.unchanged(view.table_id, t)
         return Refreshed(view.name, t, by=choice.by)
     _record(writer, view, own, change, t, home.clock())
+    if opened and isinstance(change.rows, pa.Table):
+        update_cache(writer, own.table_id, opened[own.table_id], change.rows)
     return Refreshed(view.name, t, number_of(change.rows) - change.gone, change.gone, choice.by)
+
+
+def _present(
+    writer: Writer, own: TableRecord, opened: dict[int, pa.Table], table: TableRecord, few: bool
+) -> pa.Table | None:
+    """Return the open rows of a table, as ``RefreshInput.present``. Add those of the view itself to ``opened``."""
+    if table.table_id != own.table_id:
+        return cached_open_rows(writer.path, table)
+    if few:
+        opened[own.table_id] = current_rows(writer, table)
+    return opened.get(own.table_id)
 
 
 def _form(writer: Writer, own: TableRecord) -> FileForm:

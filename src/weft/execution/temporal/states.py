@@ -7,7 +7,8 @@ times that are known only at the second instant. All queries are SQL for both en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from weft.algebra.schema import VALID_FROM, VALID_TO, TableSchema
 from weft.execution.engines.engine import Engine
@@ -43,8 +44,10 @@ class LoggedTable:
     log: str
     stored: TableSchema
     schema: TableSchema
-    has_periods: bool = False
-    """Whether ``log`` contains the periods known at the requested instant, instead of log rows."""
+    ends: Mapping[int, str] = field(default_factory=dict)
+    """If ``log`` has periods instead of log rows, the columns with their ends, by the instant (µs UTC) up to which the
+    ends are known. A period that is not known then ends at its start.
+    """
 
     @property
     def sweep(self) -> Sweep:
@@ -96,14 +99,30 @@ class LoggedTable:
         """Return an SQL query for the periods known at ``until``. The columns have the names from the log."""
         every = [quoted(name) for name in values_of(self.stored)]
         some = f" AND {among.condition}" if among else ""
-        if self.has_periods:
-            return f"SELECT {listed(every, VALID_FROM, VALID_TO)} FROM {self.log} AS r WHERE TRUE{some}"
+        if self.ends:
+            end = self.ends[until]
+            return (
+                f"SELECT {listed(every, VALID_FROM, f'{end} AS {VALID_TO}')} FROM {self.log} AS r "
+                f"WHERE {end} IS DISTINCT FROM {VALID_FROM}{some}"
+            )
         last = f"MAX_BY({VALID_TO}, {TS})"  # NULL if the last log row has no end
         return (
             f"SELECT {listed(every, VALID_FROM)}, {last} AS {VALID_TO} FROM {self.log} AS r "
             f"WHERE {self.recorded(None, until)}{some} GROUP BY {listed(every, VALID_FROM)} "
             f"HAVING {last} IS DISTINCT FROM {VALID_FROM}"
         )
+
+    def with_ends(self, ends: Mapping[int, str]) -> str:
+        """Return an SQL query for all periods with the columns ``ends``, which are as in the field ``ends``."""
+        heads = [*map(quoted, values_of(self.stored)), VALID_FROM]
+        if self.ends:
+            return f"SELECT {listed(heads, ends.values())} FROM {self.log}"
+        texts = []
+        for until, name in ends.items():
+            recorded = self.recorded(None, until)
+            last = f"MAX_BY({VALID_TO}, CASE WHEN {recorded} THEN {TS} END)"
+            texts.append(f"CASE WHEN BOOL_OR({recorded}) THEN {last} ELSE {VALID_FROM} END AS {name}")
+        return f"SELECT {listed(heads, texts)} FROM {self.log} GROUP BY {listed(heads)}"
 
     def all_of(self, relation: str) -> Among:
         """Return an ``Among`` that matches all value columns of the log with the relation ``c1 … cn``."""
@@ -115,8 +134,12 @@ class LoggedTable:
 
         The names begin with ``name``. If a table would be empty, the table is not created and its name is None.
         """
-        among = self.all_of(touched)
-        both = ((f"({self.known(after, among)})", -1), (f"({self.known(until, among)})", 1))
+        some, among = self, self.all_of(touched)
+        if self.ends and len(values_of(self.stored)) == self.width:
+            # No two periods of a row overlap, so the periods that stay as they are hide no change.
+            changed = f"SELECT * FROM {self.log} WHERE {self.ends[after]} IS DISTINCT FROM {self.ends[until]}"
+            some = replace(self, log=f"({changed})")
+        both = ((f"({some.known(after, among)})", -1), (f"({some.known(until, among)})", 1))
         if not self.engine.table(name, self.sweep.summed(both, self.width, "<> 0")):
             return None, None
         heads = listed(VALID_TIME.columns(self.width), VALID_FROM, VALID_TO)

@@ -210,7 +210,7 @@ class RefreshValues:
             return self._table(key, lambda: self._after(base, self.logs.near(log, among).known(known, among), among))
         return self._table(
             key,
-            lambda: self._after(base, self.logs.since(log, among, first, known).known(known, among, first), among),
+            lambda: self._after(base, self.logs.since(log, among, first).known(known, among, first), among),
         )
 
     def _after(self, base: Scan, known: str, among: Among | None) -> str:

@@ -29,6 +29,7 @@ from weft.algebra.temporal import (
 from weft.derivation.temporal.auxiliary import Auxiliary, Keys, auxiliary_views, needed_auxiliaries
 from weft.derivation.temporal.maintenance_plan import maintenance
 from weft.derivation.temporal.refresh_terms import Within, windows
+from weft.derivation.temporal.timeslice_pushdown import push_timeslices
 from weft.errors import DerivationError
 
 EMPLOYEES = tracked(11, "employees", "id", "dept", "office", "phone")
@@ -238,3 +239,9 @@ def test_keys_are_of_what_holds_since_the_change() -> None:
     change = maintenance(three).change([EMPLOYEES], ["deletions"])
     found = [part for part in each(change.deleted) if isinstance(part, Semijoin) and part.left == S]
     assert found and all(isinstance(part.right, (Fragment, Deleted)) for part in found), words(change.deleted)
+
+
+def test_what_begins_at_an_instant_is_not_cut_there_again() -> None:
+    cut = Fragment(Project(Fragment(E, Now()), "p", (Output("id", ref("e", "id")),)), Now())
+    assert push_timeslices(cut) == cut.input
+    assert push_timeslices(Fragment(E, Now())) == Fragment(E, Now())

@@ -59,7 +59,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Member:
-    """A branch of a SELECT.  ``rest`` has the conditions over each view that not all alike branches have."""
+    """A branch of a SELECT.  ``rest`` has the conditions over each view that some alike branches do not have."""
 
     query_id: int
     columns: tuple[str, ...]
@@ -67,7 +67,7 @@ class _Member:
 
 
 def alike_selects(branches: Sequence[OfQuery], rows: Mapping[str, int]) -> tuple[list[WithPairs], list[OfQuery]]:
-    """Return SELECTs for the branches of which at least ``FEWEST`` queries have alike ones, and the other branches.
+    """Return SELECTs for the branches that are alike in at least ``FEWEST`` queries, and the other branches.
 
     The branches have columns of the same types.  ``rows`` has the number of rows of each view.  The columns of a SELECT
     are the ID of the query, those of the branch, and the instant.

@@ -32,7 +32,7 @@ from weft.execution.parameters import parameters, relevant_parameters, typed
 from weft.execution.reader import Reader
 from weft.execution.temp_views import NotSmall, States, TempViews
 from weft.execution.whole_tables import WholeTables
-from weft.planning.alike_branches import alike_selects
+from weft.planning.alike_branches import PAIRS, WithPairs, alike_selects
 from weft.planning.plan import PARAMETER_TABLE, Branch, columns_read, encoded_in_duckdb, hash_in_duckdb
 from weft.planning.state_causes import all_states
 from weft.planning.state_engine import branch_same_in_duckdb, constants_same_in_duckdb, same_in_duckdb
@@ -217,18 +217,19 @@ def small_answers(work: Work, views: TempViews) -> pa.Table | None:
                 if len(group.members) > 1:
                     given = relevant_parameters(parameters(group, group.table), branches, views.local)
                     _give_parameters(sql, group, number, given)
-            found = pa.concat_tables(map(sql.rows, _statements(work)))
+            found = pa.concat_tables(map(sql.rows, _statements(work, views)))
     except DuckdbFailed:
         return None
     many = (pc.sum(found.column("copies")).as_py() or 0) > MOST_ROWS
     return None if many else conformed(found.drop_columns(["copies"]), schema)
 
 
-def _statements(work: Work) -> Iterator[str]:
-    """Yield statements for the groups: the answers of each have the same types, and it has few SELECTs.
+def _statements(work: Work, views: TempViews) -> Iterator[str]:
+    """Yield statements for the groups: the answers of each have the same types, and it has few SELECTs and pairs.
 
     DuckDB plans the encoding of the answers once for each statement. It plans many SELECTs in more than linear time.
     """
+    rows = {view: each.data.num_rows for view, each in views.local.items()}
     of_types: dict[tuple[DataType, ...], tuple[list[tuple[Branch, int]], list[str]]] = {}
     for group, branches in work:
         alone, several = of_types.setdefault(_types(branches), ([], []))
@@ -238,10 +239,26 @@ def _statements(work: Work) -> Iterator[str]:
         else:
             alone += ((branch, query_id) for branch in branches)
     for types, (alone, several) in of_types.items():
-        selects, others = alike_selects(alone)
-        selects += [*(_selected(*each) for each in others), *several]
-        for first in range(0, len(selects), _SELECTS):
-            yield _answers(types, selects[first : first + _SELECTS], most=MOST_ROWS)
+        selects, others = alike_selects(alone, rows)
+        selects += [(text, 0) for text in (*(_selected(*each) for each in others), *several)]
+        for some in _divided(selects):
+            yield _answers(types, some, most=MOST_ROWS)
+
+
+def _divided(selects: Sequence[WithPairs]) -> Iterator[list[str]]:
+    """Divide SELECTs into those of each statement.
+
+    >>> list(_divided([("a", PAIRS), ("b", PAIRS - 1), ("c", 1), ("d", 0), ("e", 1)]))
+    [['a'], ['b', 'c', 'd'], ['e']]
+    """
+    some, held = list[str](), 0
+    for text, pairs in selects:
+        if some and (len(some) == _SELECTS or held + pairs > PAIRS):
+            yield some
+            some, held = [], 0
+        some.append(text)
+        held += pairs
+    yield some
 
 
 def is_same(group: Group, branches: Sequence[Branch]) -> bool:

@@ -16,33 +16,39 @@ Law: the SELECT returns the rows of the UNION ALL of the branches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from weft.algebra.event import Event
-from weft.algebra.relation import Scan, condition, conjuncts, sources
+from weft.algebra.relation import Predicate, Scan, condition, conjuncts, sources
 from weft.algebra.schema import remembered
-from weft.algebra.traverse import mentioned, range_variables, rename, scans
+from weft.algebra.traverse import mentioned, range_variables, rename, scalars, scans
 from weft.planning.plan import Branch, in_window
 from weft.sql.rendering import render
+from weft.sql.rendering.null_on_overflow import all_within_range
 
 FEWEST: Final = 4
 """The fewest queries that share a SELECT.  A tick of a query alone runs the SQL that ``weft explain`` prints."""
 _MOST: Final = 500
 """The most branches of a SELECT.  DuckDB holds a number for each pair of a row of a chunk and a branch."""
+PAIRS: Final = 4_000_000
+"""The most pairs of a row of a view and a branch in a statement.  DuckDB may hold them all in memory for its joins."""
 _NUMBER: Final = "_branch"
 
 OfQuery: TypeAlias = "tuple[Branch, int]"
 """A branch of a single query, and the ID of the query."""
+WithPairs: TypeAlias = tuple[str, int]
+"""A SELECT of several branches, and the most pairs of a row of a view and a branch that it has."""
 
 
 @dataclass(frozen=True)
 class _Parts:
     """The SQL of a branch: the views that it reads as _s1, _s2 …, and its conditions and columns over these names.
 
-    ``own`` has the conditions over each view alone, and ``joint`` the other conditions.  The last of ``columns`` is the
-    instant.  The texts have the names of the instants of the window.
+    ``own`` has the conditions over each view alone, and ``joint`` the other conditions.  A condition of ``own`` that
+    can overflow repeats those that cannot, because DuckDB must not compute it for rows that they exclude.  The last of
+    ``columns`` is the instant.  The texts have the names of the instants of the window.
     """
 
     views: tuple[str, ...]
@@ -53,21 +59,21 @@ class _Parts:
 
 @dataclass(frozen=True)
 class _Member:
-    """A branch of a SELECT.  ``rest`` has the conditions over each view that not all alike branches have."""
+    """A branch of a SELECT.  ``rest`` has the conditions over each view that some alike branches do not have."""
 
     query_id: int
     columns: tuple[str, ...]
     rest: tuple[tuple[str, ...], ...]
 
 
-def alike_selects(branches: Sequence[OfQuery]) -> tuple[list[str], list[OfQuery]]:
-    """Return SELECTs for the branches of which at least ``FEWEST`` queries have alike ones, and the other branches.
+def alike_selects(branches: Sequence[OfQuery], rows: Mapping[str, int]) -> tuple[list[WithPairs], list[OfQuery]]:
+    """Return SELECTs for the branches that are alike in at least ``FEWEST`` queries, and the other branches.
 
-    The branches have columns of the same types.  The columns of a SELECT are the ID of the query, those of the branch,
-    and the instant.
+    The branches have columns of the same types.  ``rows`` has the number of rows of each view.  The columns of a SELECT
+    are the ID of the query, those of the branch, and the instant.
     """
     alike: dict[object, list[tuple[OfQuery, _Parts]]] = {}
-    selects, others = list[str](), list[OfQuery]()
+    selects, others = list[WithPairs](), list[OfQuery]()
     for each in branches:
         branch = each[0]
         parts = _parts(branch.event, tuple((alias, path.view) for alias, path in branch.paths.items()))
@@ -79,7 +85,8 @@ def alike_selects(branches: Sequence[OfQuery]) -> tuple[list[str], list[OfQuery]
         if len({query_id for (_, query_id), _ in some}) < FEWEST:
             others += [each for each, _ in some]
         else:
-            selects += [in_window(text, dict(some[0][0][0].window)) for text in _selects(some)]
+            window = dict(some[0][0][0].window)
+            selects += [(in_window(text, window), pairs) for text, pairs in _selects(some, rows)]
     return selects, others
 
 
@@ -93,19 +100,35 @@ def _parts(event: Event, read: tuple[tuple[str, str], ...]) -> _Parts | None:
     every = dict.fromkeys((*own, *range_variables(event.relation)))
     names = {alias: _name(place) for place, alias in enumerate(every)}
     renamed = {names[alias]: view for alias, view in views.items()}
-    alone: dict[str, list[str]] = {names[alias]: [] for alias in own}
+    alone: dict[str, list[Predicate]] = {names[alias]: [] for alias in own}
     joint: list[str] = []
     for each in conjuncts(condition(rename(event.block, names))):
         used = {ref.scan for ref in mentioned(each)}
-        text = f"({render.predicate(each, renamed)})"
-        (alone[used.pop()] if len(used) == 1 and not any(scans(each)) else joint).append(text)
+        if len(used) == 1 and not any(scans(each)):
+            alone[used.pop()].append(each)
+        else:
+            joint.append(_text(each, renamed))
     values = (*(output.value for output in event.outputs), event.instant)
     columns = tuple(render.scalar(rename(value, names)) for value in values)
     read_views = tuple(renamed[name] for name in alone)
-    return _Parts(read_views, tuple(map(tuple, alone.values())), tuple(sorted(joint)), columns)
+    return _Parts(read_views, tuple(_own(each, renamed) for each in alone.values()), tuple(sorted(joint)), columns)
 
 
-def _selects(alike: Sequence[tuple[OfQuery, _Parts]]) -> Iterator[str]:
+def _own(conditions: Sequence[Predicate], views: Mapping[str, str]) -> tuple[str, ...]:
+    safe = [_text(each, views) for each in conditions if not _can_overflow(each)]
+    others = [_text(each, views) for each in conditions if _can_overflow(each)]
+    return (*safe, f"({' AND '.join((*safe, *others))})") if others else tuple(safe)
+
+
+def _can_overflow(predicate: Predicate) -> bool:
+    return any(all_within_range(each) != each for each in scalars(predicate))
+
+
+def _text(predicate: Predicate, views: Mapping[str, str]) -> str:
+    return f"({render.predicate(predicate, views)})"
+
+
+def _selects(alike: Sequence[tuple[OfQuery, _Parts]], rows: Mapping[str, int]) -> Iterator[WithPairs]:
     """Yield a SELECT for the branches with conditions of their own over the same views."""
     _, first = alike[0]
     own = zip(*(parts.own for _, parts in alike), strict=True)
@@ -117,8 +140,11 @@ def _selects(alike: Sequence[tuple[OfQuery, _Parts]]) -> Iterator[str]:
         by_views.setdefault(tuple(map(bool, rest)), []).append(_Member(query_id, parts.columns, rest))
     for has_conditions, members in by_views.items():
         paired = [place for place, has in enumerate(has_conditions) if has] or [0]
-        for begin in range(0, len(members), _MOST):
-            yield _select(first, common, paired, members[begin : begin + _MOST])
+        longest = max(1, *(rows[first.views[place]] for place in paired))
+        most = min(_MOST, max(1, PAIRS // longest))
+        for begin in range(0, len(members), most):
+            chosen = members[begin : begin + most]
+            yield _select(first, common, paired, chosen), longest * len(chosen)
 
 
 def _select(parts: _Parts, common: Sequence[frozenset[str]], paired: Sequence[int], members: Sequence[_Member]) -> str:

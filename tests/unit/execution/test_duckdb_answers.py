@@ -68,7 +68,7 @@ def arrive(weft: Any, rows: list[Row]) -> None:
 def test_answers_are_those_of_every_instant_without_spark(
     bounds: ReadBounds, most: int, fewest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``most`` is the number of SELECTs of a statement, and ``fewest`` that of the alike branches of a SELECT."""
+    """``most`` is the number of SELECTs of a statement, and ``fewest`` that of the queries that share a SELECT."""
 
     def no_spark() -> Any:
         raise AssertionError("Spark was asked for")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
@@ -31,6 +31,8 @@ TABLE = TableSchema(
     ),
     "ts",
 )
+ROWS: defaultdict[str, int] = defaultdict(lambda: 16)
+"""The number of rows of each view."""
 OWN = ("{}.size < 3", "{}.size IS NULL", "{}.msgid <> 'm1'", "{}.inreplyto LIKE 'm%'")
 LATER = "{}.ts < NOW() - INTERVAL 2 HOURS"
 ANSWERED = "{} EXISTS (SELECT * FROM msgs a WHERE a.inreplyto = {}.msgid AND a.size > 1)"
@@ -105,9 +107,9 @@ def test_the_rows_are_those_of_the_branches(fewest: int, monkeypatch: pytest.Mon
         branches = branches_of((drawn(chance) for _ in range(40)), since=(4, 4, 6))
         with temporal_sql(1) as sql:
             filled(sql, branches, chance)
-            selects, others = alike_selects(branches)
+            selects, others = alike_selects(branches, ROWS)
             wanted = rows_of(sql, (alone(*each) for each in branches))
-            found = rows_of(sql, [*selects, *(alone(*each) for each in others)])
+            found = rows_of(sql, [*(text for text, _ in selects), *(alone(*each) for each in others)])
         assert found == wanted != Counter(), number
         seen.update({"selects": len(selects), "others": len(others)})
     assert seen["selects"] > 0
@@ -121,16 +123,30 @@ def test_different_shapes_over_the_same_join_need_few_selects() -> None:
         for some in combinations([each.format("m") for each in OWN], count)
     ]
     branches = branches_of(shapes)
-    selects, others = alike_selects(branches)
+    selects, others = alike_selects(branches, ROWS)
     assert (len(branches), len(selects), others) == (30, 2, [])
 
 
-def test_an_expression_is_computed_only_for_rows_that_meet_the_conditions_before_it() -> None:
+@pytest.mark.parametrize("text", ["size < {} AND {}", "{1} AND size < {0}", "size < {} AND {} AND msgid <> 'm1'"])
+def test_an_expression_that_can_overflow_is_computed_only_for_rows_that_meet_the_other_conditions(text: str) -> None:
     """An overflow would let Spark compute the tick."""
-    product = "size * 9223372036854775807 > 0"
-    texts = [f"SELECT msgid, size FROM msgs WHERE size < {most} AND {product}" for most in (1, 2, 2, 1)]
-    branches = branches_of(texts)
+    product = "size * 9223372036854775807 > size"
+    branches = branches_of(f"SELECT msgid, size FROM msgs WHERE {text.format(most, product)}" for most in (1, 2, 2, 1))
     with temporal_sql(1) as sql:
         filled(sql, branches, random.Random(0))
-        (select,), _ = alike_selects(branches)
+        ((select, _),), _ = alike_selects(branches, ROWS)
         assert rows_of(sql, [select]) == rows_of(sql, (alone(*each) for each in branches)) != Counter()
+
+
+def test_many_rows_of_a_view_divide_the_branches() -> None:
+    """DuckDB may hold each pair of a row and a branch in memory."""
+    branches = branches_of(
+        f"SELECT m.msgid, r.size FROM msgs m, msgs r WHERE m.inreplyto = r.msgid AND m.size <> {size}"
+        + f" AND m.msgid <> '{size}'" * (size % 2)
+        for size in range(40)
+    )
+    few, _ = alike_selects(branches, ROWS)
+    many, _ = alike_selects(branches, defaultdict(lambda: 400_000))
+    huge, _ = alike_selects(branches, defaultdict(lambda: 10_000_000))
+    assert (len(few), len(many), len(huge)) == (2, 8, len(branches))
+    assert {pairs for _, pairs in many} == {10 * 400_000}

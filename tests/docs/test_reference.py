@@ -14,8 +14,9 @@ from docs.pages import ROOT, blocks
 from netnews import TABLES
 from weft.algebra.calendar import FIXED
 from weft.algebra.schema import STRING, TIMESTAMP, Column, TableSchema
+from weft.cli import INTERRUPTED
 from weft.cli.app import app
-from weft.cli.troubles import INTERRUPTED, REFUSED
+from weft.cli.troubles import REFUSED
 from weft.delivery.registry import _CHANNELS, CURSOR
 from weft.errors import Refused, SqlError, WeftError
 from weft.planning.plan import plan

@@ -25,11 +25,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from weft.api.weft import Weft
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.demo.netnews import BEGIN
 from weft.demo.play import QUERIES, WEEKS, weeks, write_week
 from weft.demo.rehearsal import rehearse
@@ -76,8 +75,7 @@ def compare(rounds: int, folder: Path | None, out: Path | None, progress: Callab
             hint="Create the archive with `weft prepare`, which also says why it cannot be created.",
         )
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
-        place = Path(text)
+    with folder_for_tables(folder) as place:
         commands = prepare(place)
         times = {(name, way): CommandTimes(name, way) for name in commands for way in WAYS}
         for number in range(rounds):

@@ -23,14 +23,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 from unittest.mock import patch
 
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, DAY
 from weft.bench.synopses import FORMULAS, TABLES, EventLog, instant_after, load_events
-from weft.bench.times import Times, write_figures
+from weft.bench.times import Times, folder_for_tables, write_figures
 from weft.bench.view_refreshes import VIEWS, record_days, record_history, require_days
 from weft.errors import ExecutionError
 from weft.execution.engines import choosing
@@ -73,14 +72,14 @@ def compare(periods: int, events: int, folder: Path | None, out: Path | None, pr
     if periods:
         require_days([periods], EMPLOYEES)
     times: list[EngineTime] = []
-    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+    with folder_for_tables(folder) as place:
         for prepare, measure, size in ((_history, _views, periods), (_events, _synopses, events)):
             if not size:
                 continue
-            home = Path(text) / "home"
+            home = place / "home"
             prepare(home, size, progress)
             for engine in ENGINES:
-                copy = Path(text) / engine
+                copy = place / engine
                 shutil.copytree(home, copy)
                 times += _in_its_process(measure, copy, engine)
                 shutil.rmtree(copy)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.api.weft import Weft
 from weft.bench.delta_session import delta_session
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.errors import ExecutionError, Refused
 from weft.runtime.session import stop_session
 from weft.storage.local_sql import connect
@@ -73,8 +73,7 @@ def compare(
             f"{other!r} is not a format of this benchmark", hint=f"Use one of the formats {', '.join(FORMATS)}."
         )
     times: list[LoadTimes] = []
-    with TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
-        place = Path(text)
+    with folder_for_tables(folder) as place:
         spark = delta_session(place / "session")
         for kind in formats:
             small = write_file(place, _WARM_ROWS, kind)

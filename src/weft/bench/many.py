@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,7 +22,7 @@ from typing import Any, Final
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.bench.bench_home import GROUPS, NEW, BenchHome, TickTimes
-from weft.bench.times import processor_seconds, write_figures
+from weft.bench.times import folder_for_tables, processor_seconds, write_figures
 from weft.execution.phases import measure_phases
 from weft.runtime.session import stop_session
 
@@ -76,8 +75,7 @@ def compare(
     Print the results, and write the figures to ``out`` as JSON.
     """
     cases: list[QuerySet] = []
-    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
-        place = Path(text)
+    with folder_for_tables(folder) as place:
         _load(place / "loaded", messages)
         for shape, text in SHAPES.items():
             sets = {count: (shape, list(islice(_queries_of_shape(text), count))) for count in queries}

@@ -24,7 +24,6 @@ from functools import partial
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
 import pyarrow.parquet as pq
@@ -33,7 +32,7 @@ from weft.bench.bench_home import BEGIN, NEW, QUERIES, arrival, messages
 from weft.bench.other_systems import DuckdbQueries, PostgresQueries, with_ts
 from weft.bench.suites import QueryTimes, Record, Rounds, streams
 from weft.bench.tapestry import Bench, require_room
-from weft.bench.times import Times, processor_seconds, write_figures
+from weft.bench.times import Times, folder_for_tables, processor_seconds, write_figures
 from weft.charts import Line, Panel, figure
 from weft.errors import ExecutionError
 from weft.execution.reader import stored_files
@@ -111,9 +110,9 @@ def compare(
     costs: list[Cost] = []
     for measure, each_of in ((_parts_new, [changed] if changed else []), (_sizes, sizes)):
         for count in each_of:
-            with TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
-                require_room(count, Path(place))
-                for cost in measure(Path(place) / "home", count, rounds, postgres, progress):
+            with folder_for_tables(folder) as place:
+                require_room(count, place)
+                for cost in measure(place / "home", count, rounds, postgres, progress):
                     costs.append(cost)
                     progress(f"  {_line(cost)}")
                     write_figures(out, _as_json(costs), lambda _: None)

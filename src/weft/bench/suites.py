@@ -21,13 +21,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 from weft.api.weft import Weft
 from weft.bench.suite_data import SuiteData, write
-from weft.bench.times import Times, write_figures
+from weft.bench.times import Times, folder_for_tables, write_figures
 from weft.errors import JvmEnded, LimitExceeded, Refused, SqlError
 from weft.execution.reader import Reader
 from weft.runtime.session import spark_errors, stop_session
@@ -114,10 +113,10 @@ def compare(
         )
     texts = {name: text for name, text in data.queries.items() if name in names or not names}
     with (
-        TemporaryDirectory(prefix="weft-bench-", dir=folder) as text,
+        folder_for_tables(folder) as place,
         patch.dict(os.environ, WEFT_QUERY_SECONDS=str(seconds)),
     ):
-        place, record = Path(text), Record({name: QueryTimes(name) for name in texts}, seconds, out, progress)
+        record = Record({name: QueryTimes(name) for name in texts}, seconds, out, progress)
         parts = _Ticks(data, texts, rounds, place, record).run()
         progress(report(list(record.times.values())))
         if rounds.full:

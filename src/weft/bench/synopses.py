@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import pyarrow as pa
@@ -30,7 +29,7 @@ import pyarrow.parquet as pq
 
 from weft.api import Weft
 from weft.api.standing import Keep
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.derivation.synopsis.construct import Synopsis, synopsis
 from weft.errors import ExecutionError
 from weft.execution.phases import measure_phases
@@ -332,8 +331,8 @@ def measure_ticks(
     ``tables`` has the columns of each kind of event.
     """
     for size in sizes:
-        with TemporaryDirectory(prefix="weft-bench-") as folder:
-            yield _Home(Path(folder), rows, tables, SynopsisTicks(keep, tuple(texts), size)).run(texts, max(sizes))
+        with folder_for_tables(None) as place:
+            yield _Home(place, rows, tables, SynopsisTicks(keep, tuple(texts), size)).run(texts, max(sizes))
 
 
 @dataclass

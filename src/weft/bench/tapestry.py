@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,7 +21,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.bench.bench_home import COLUMNS, NEW, QUERIES, BenchHome, TickTimes, arrival
 from weft.bench.delta_session import delta_session
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.errors import Refused
 from weft.execution.groups import instant
 from weft.execution.phases import measure_phases
@@ -96,9 +95,9 @@ def each_size(
     measured, reported, as_json = steps
     sizes = []
     for count in messages:
-        with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place:
-            require_room(count, Path(place))
-            sizes.append(measured(Path(place) / "home", count, rounds, progress))
+        with folder_for_tables(folder) as place:
+            require_room(count, place)
+            sizes.append(measured(place / "home", count, rounds, progress))
         progress(reported(sizes[-1]))
     if len(sizes) > 1:
         ratio = sizes[-1].tick / sizes[0].tick

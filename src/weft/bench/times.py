@@ -9,13 +9,15 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from weft.errors import ExecutionError
-from weft.runtime.session import running_jvm, session_started
+from weft.runtime.session import running_jvm, session_started, stop_session
 
 T = TypeVar("T")
 
@@ -51,20 +53,38 @@ class Times:
         return result
 
 
+@contextmanager
+def folder_for_tables(parent: Path | None) -> Iterator[Path]:
+    """Create a folder in ``parent`` (default: the system's folder for temporary files), and remove it at the end.
+
+    After an interruption or an error, Spark ends first, because its jobs would create files in the folder again.
+    """
+    with TemporaryDirectory(prefix="weft-bench-", dir=parent) as text:
+        try:
+            yield Path(text)
+        except BaseException:
+            stop_session()
+            raise
+
+
 def write_figures(out: Path | None, figures: str, progress: Callable[[str], None]) -> None:
     """Write the figures to ``out`` if it is given. Raise ExecutionError if that fails.
 
-    An interruption leaves the earlier file or the new one.
+    If the file exists and its folder is writable, an interruption leaves the earlier figures or the new ones.
     """
     if out is None:
         return
     try:
-        if out.is_file():
-            place = out.resolve()  # the target of a link
+        place = out.resolve()  # the target of a link
+        if place.is_file() and os.access(place.parent, os.W_OK):
             draft = place.with_name(f".{place.name}.draft")
-            draft.write_text(figures, encoding="utf-8")
-            draft.replace(place)
-        else:  # a new file, or a device
+            try:
+                draft.write_text(figures, encoding="utf-8")
+                draft.chmod(place.stat().st_mode)
+                draft.replace(place)
+            finally:
+                draft.unlink(missing_ok=True)
+        else:  # a new file, a device, or a file in a folder of somebody else
             out.write_text(figures, encoding="utf-8")
     except OSError as error:
         raise ExecutionError(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.algebra.relation import Scan
 from weft.api.weft import Weft
 from weft.bench.directory import BEGIN, CHANGES, DAY, MIN_EMPLOYEES, DirectoryTable, days_of, tables
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.errors import DerivationError, ExecutionError, Refused
 from weft.execution.history_log import record_one
 from weft.execution.reader import Reader
@@ -105,9 +104,9 @@ def compare(
     """
     require_days(periods, employees)
     warm, counted, full = rounds
-    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as text:
+    with folder_for_tables(folder) as place:
         directories = [
-            _Directory(Path(text) / f"home-{count}", HistoryTimes(count, employees), progress) for count in periods
+            _Directory(place / f"home-{count}", HistoryTimes(count, employees), progress) for count in periods
         ]
         for number in range(warm + counted):
             for each in directories:

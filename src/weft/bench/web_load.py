@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from urllib.parse import urlsplit
 from weft.api.standing import NewQuery
 from weft.api.weft import Weft
 from weft.bench.bench_home import COLUMNS, GROUPS, messages
-from weft.bench.times import write_figures
+from weft.bench.times import folder_for_tables, write_figures
 from weft.runtime.session import stop_session
 
 _WIDE: Final = 40
@@ -89,7 +88,7 @@ def compare(
     ``think`` seconds (exponentially distributed).  A client that is alone does not wait.
     """
     measured = Measured(queries, answers, clients, think)
-    with tempfile.TemporaryDirectory(prefix="weft-bench-", dir=folder) as place, _filled(Path(place), measured) as weft:
+    with folder_for_tables(folder) as place, _filled(place, measured) as weft:
         progress(
             f"{queries:,} queries installed in {measured.installed:.0f} s, first tick {measured.first_tick:.0f} s, "
             f"answers indexed in {measured.indexed:.0f} s"

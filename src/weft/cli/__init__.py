@@ -13,20 +13,29 @@ _LONG_RUNNING: Final = frozenset({"bench", "demo", "run", "serve", "shell"})
 _ALLOCATIONS: Final = 300_000
 """The number of new objects after which a short command collects garbage. The imports make many objects and no
 garbage: with Python's number, 700, collections take a tenth of the time of such a command."""
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C."""
 
 
 def main() -> NoReturn:
     """Run the command of this process.  If the home has a server (``weft serve``), the server runs the command."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:  # while modules are imported, or after the command ended
+        code = INTERRUPTED
+    if "duckdb" not in sys.modules:  # at the end, DuckDB prints which of its objects Python has not freed
+        gc.freeze()  # or the end of the process takes a quarter of its time, to look for garbage in all objects
+    sys.exit(code)
+
+
+def _run() -> int:
     from weft.cli.server.address import command_first
     from weft.cli.terminal import escape_unencodable
 
     escape_unencodable()
     arguments = command_first(sys.argv[1:])
     code = _through_server(arguments)
-    if code is None:
-        code = _in_this_process(arguments)
-    gc.freeze()  # or the end of the process takes a quarter of its time, to look for garbage in all objects
-    sys.exit(code)
+    return _in_this_process(arguments) if code is None else code
 
 
 def _in_this_process(arguments: list[str]) -> int:
@@ -57,9 +66,6 @@ def _through_server(arguments: list[str]) -> int | None:
     pointer = server_pointer(arguments, os.environ)
     if pointer is None:
         return None
-    from weft.cli.server.client import INTERRUPTED, run_on_server
+    from weft.cli.server.client import run_on_server
 
-    try:
-        return run_on_server(arguments, pointer)
-    except KeyboardInterrupt:  # before the command was sent, or after it ended
-        return INTERRUPTED
+    return run_on_server(arguments, pointer)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from weft.cli import INTERRUPTED
 from weft.cli.frame import HomeOption, JsonOption, example, home_folder, opened
 from weft.cli.printing import echo, print_json
 from weft.cli.ticks import PollOption, keep_ticking, print_maintenance, print_retry
-from weft.cli.troubles import INTERRUPTED, run
+from weft.cli.troubles import run
 from weft.errors import Refused
 from weft.instants import parse_interval
 

@@ -16,14 +16,13 @@ from typing import Any, Final
 import typer
 from typer._click.exceptions import ClickException, UsageError
 
-from weft.cli import terminal
+from weft.cli import INTERRUPTED, terminal
 from weft.cli.parsers import parser
 from weft.errors import Refused, WeftError
 from weft.faults import error_summary, log_defect
 from weft.interruption import Stopped
 from weft.printable import visible
 
-INTERRUPTED = 130
 REFUSED = 2
 _PLACE = re.compile(r"line (\d+), column (\d+)")
 _EXTRA: Final = re.compile(r"Got unexpected extra argument\(s\) \((.*)\)", re.DOTALL)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from unit.cli.conftest import Output
-from weft.bench import paper
-from weft.bench.times import write_figures
+from weft.bench import paper, times
+from weft.bench.times import folder_for_tables, write_figures
 from weft.errors import ExecutionError
 
 BENCHMARKS = (
@@ -96,6 +98,47 @@ def test_figures_replace_those_of_a_linked_file(tmp_path: Path) -> None:
     write_figures(link, "[]", print)
     assert (out.read_text(), link.is_symlink()) == ("[]", True)
     assert sorted(tmp_path.iterdir()) == [out, link]
+
+
+def test_figures_keep_the_permissions_of_the_file(tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    out.write_text("[1, 2]")
+    out.chmod(0o640)
+    write_figures(out, "[]", print)
+    assert (out.read_text(), stat.S_IMODE(out.stat().st_mode)) == ("[]", 0o640)
+
+
+def test_figures_are_written_into_a_file_whose_folder_is_not_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "figures.json"
+    out.write_text("[1, 2]")
+    number = out.stat().st_ino
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write to each folder
+    write_figures(out, "[]", print)
+    assert (out.read_text(), out.stat().st_ino) == ("[]", number)
+
+
+def test_figures_that_cannot_replace_a_file_leave_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    out = tmp_path / "figures.json"
+    out.write_text("[1, 2]")
+    monkeypatch.setattr(Path, "replace", busy)
+    with pytest.raises(ExecutionError, match="Device or resource busy"):
+        write_figures(out, "[]", print)
+    assert (list(tmp_path.iterdir()), out.read_text()) == ([out], "[1, 2]")
+
+
+def test_spark_ends_before_an_interruption_removes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[Path] = []
+    monkeypatch.setattr(times, "stop_session", lambda: left.extend(place.iterdir()))
+    with pytest.raises(KeyboardInterrupt), folder_for_tables(tmp_path) as place:
+        (place / "table").mkdir()
+        raise KeyboardInterrupt
+    assert left == [place / "table"]
+    assert list(tmp_path.iterdir()) == []
 
 
 _STOPPED = """

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final
 
+from weft.cli import INTERRUPTED
 from weft.cli.server import address
 from weft.errors import Refused, WeftError
 
@@ -33,7 +34,6 @@ _TERMINAL_VARIABLES: Final = (
     "TTY_INTERACTIVE",
 )  # the variables that rich reads
 _USER_VARIABLES: Final = ("LOGNAME", "USER", "LNAME", "USERNAME")  # those of getpass.getuser, in its order
-INTERRUPTED: Final = 130
 STDIN: Final = "stdin"
 _RELOAD: Final = "`weft serve --reload`"
 _RELOADS: Final = f"{_RELOAD} restarts the server with the settings of this terminal."

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from weft.cli.server import address
-from weft.cli.server.client import INTERRUPTED, STDIN, OutputFailed, print_refusal, printed, terminal_fields
+from weft.cli.server.client import STDIN, OutputFailed, print_refusal, printed, terminal_fields
 from weft.errors import Refused, WeftError
 
 URL: Final = "WEFT_URL"
@@ -40,8 +40,6 @@ def run_over_network(arguments: Sequence[str]) -> int | None:
         return _run(arguments)
     except WeftError as error:
         return print_refusal(arguments, error)
-    except KeyboardInterrupt:  # the server cancels a command whose client has gone
-        return INTERRUPTED
     except OutputFailed as error:
         from weft.cli.troubles import print_unexpected
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli import terminal
+from weft.cli import INTERRUPTED, terminal
 from weft.cli.server import address
-from weft.cli.troubles import INTERRUPTED
 from weft.interruption import CancelToken, Stopped, cancellable_by, current_cancel_token
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -232,16 +232,19 @@ def some(chance: random.Random, left: str, right: str) -> Query:
 
 
 LOOKED_UP = ReadBounds(loaded=-1)
-"""However small a log is, what some keys ask of it is looked up in an arrangement.
-
-Without ``MOST_SINCE``, the rows that hold since an instant come from the open rows and the later log rows.
+"""However small a log is, what some keys ask of it is looked up in an arrangement."""
+MOST = ((-1, 3), (1, 20), (logs.MOST_SINCE, logs.MOST_POOLED))
+"""``MOST_SINCE`` and ``MOST_POOLED``. With the small values, the rows that hold since an instant come from the open
+rows and the later log rows, and the periods of many look-ups are not stored for further ones.
 """
+READS = ("_small", "_pooled", "_recent_periods", "_both")
+"""The ways to read a log: whole, by a look-up, from the open rows on, and by a look-up beside a full pool (seldom)."""
 
 
 def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST) -> None:
     folder.mkdir()
     driver_reader.BOUNDS = ReadBounds() if seed % 2 else LOOKED_UP
-    logs.MOST_SINCE = 20_000 if seed % 4 else -1
+    logs.MOST_SINCE, logs.MOST_POOLED = MOST[seed // 2 % len(MOST)]
     with Weft.open(folder / "home", clock="replay", create=True) as weft:
         tried = Course(weft, folder, random.Random(seed), counts, longest=longest)
         tried.begin()
@@ -256,9 +259,21 @@ def course(folder: Path, seed: int, counts: Counter[str], longest: int = LONGEST
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds())
     monkeypatch.setattr(logs, "MOST_SINCE", logs.MOST_SINCE)
+    monkeypatch.setattr(logs, "MOST_POOLED", logs.MOST_POOLED)
     monkeypatch.setattr(logs, "GRAIN", 1)
     monkeypatch.setattr(current_rows_cache, "FEWEST", 0)
-    return Counter()
+    counts = Counter[str]()
+    for name in READS:
+        monkeypatch.setattr(logs.Logs, name, _counted(getattr(logs.Logs, name), counts, name))
+    return counts
+
+
+def _counted(read: Callable[..., Any], counts: Counter[str], name: str) -> Callable[..., Any]:
+    def counted(*given: Any) -> Any:
+        counts[name] += 1
+        return read(*given)
+
+    return counted
 
 
 def test_kept_views_equal_their_definitions(tmp_path: Path, counts: Counter[str]) -> None:
@@ -267,6 +282,7 @@ def test_kept_views_equal_their_definitions(tmp_path: Path, counts: Counter[str]
     assert counts["checked"] > 25 and counts["with rows"] > 10 < counts["left"], counts
     assert min(counts["stored"], counts["shared"], counts["removed"], counts["over auxiliary views"]) > 0, counts
     assert counts["corrections"] > 5, counts
+    assert min(counts[name] for name in READS[:-1]) > 0, counts
 
 
 @pytest.mark.slow
@@ -275,3 +291,4 @@ def test_many_kept_views_equal_their_definitions(tmp_path: Path, counts: Counter
     for number in range(LONG):
         course(tmp_path / str(number), SEED + number, counts, 10_000)
     assert counts["checked"] > 1_000 and counts["corrections"] > 200, counts
+    assert min(counts[name] for name in READS[:-1]) > 50 and counts[READS[-1]] > 0, counts

@@ -24,12 +24,14 @@ from weft.execution.look_ups import LookUpResult, LookUps
 from weft.execution.temporal import logs
 from weft.storage.data_files import dataset_of
 from weft.storage.delta_log import DataFile
-from weft.storage.periods import open_periods
+from weft.storage.periods import open_periods, periods
 from weft.storage.slices import Slice
 from weft.storage.temporal_sql import TemporalSql
 
 EMPLOYEES = 1_000
 LOOKED_UP = ReadBounds(loaded=-1)
+MOST_POOLED = 4_000
+"""More than the first look-up of a batch finds, and less than all look-ups find."""
 
 
 @dataclass
@@ -137,3 +139,25 @@ def test_a_view_with_few_open_rows_is_not_looked_up(weft: Weft, monkeypatch: pyt
     assert cached is not None
     there = open_periods(log_of(weft.catalog, table)).select(cached.column_names)
     assert there.num_rows and cached.sort_by("dept") == there.sort_by("dept")
+
+
+def test_look_ups_beside_a_full_pool_find_the_same_periods(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[str] = []
+    both = logs.Logs._both
+
+    def watch(self: logs.Logs, *names: str) -> str:
+        beside.extend(names)
+        return both(self, *names)
+
+    monkeypatch.setattr(driver_reader, "BOUNDS", LOOKED_UP)
+    monkeypatch.setattr(logs.Logs, "_both", watch)
+    directory = Directory(weft, "join_of_four")
+    directory.batch()
+    monkeypatch.setattr(logs, "MOST_POOLED", MOST_POOLED)
+    directory.refresh()
+    weft.add_view("again", VIEWS["join_of_four"], batched=True)
+    (done,) = weft.refresh_views("again", now=BEGIN + (directory.days + 1) * DAY - 1)
+    assert done.trouble is None and beside
+    first, again = (log_of(weft.catalog, weft.catalog.tables.named(name)) for name in ("join_of_four", "again"))
+    every = [(name, "ascending") for name in again.column_names if name != "ts"]
+    assert periods(first).sort_by(every) == periods(again).sort_by(every)

@@ -9,7 +9,6 @@ or outdated, the cache is built again from the log.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -65,14 +64,6 @@ def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Tabl
         new.write_bytes(zlib.crc32(content).to_bytes(_CHECKSUM, "big") + content)
         follow_folder(new)
         new.replace(file)
-
-
-def remove_others(home: Path, table_ids: Collection[int]) -> None:
-    """Remove the caches of all tables but those with these IDs. ``home`` is the home's folder."""
-    names = {f"{each}.parquet" for each in table_ids}
-    for file in layout.present_folder(home).glob("*.parquet"):
-        if file.name not in names:
-            file.unlink(missing_ok=True)
 
 
 def _file(writer: Writer, table: TableRecord) -> Path:

@@ -39,7 +39,6 @@ from weft.execution.compacting import (
     synopsis_tables,
     to_compact,
 )
-from weft.execution.current_rows_cache import remove_others
 from weft.execution.driver_reader import BOUNDS, rows_of
 from weft.execution.groups import instant, shape_of
 from weft.execution.home import OpenHome, renewing_lease
@@ -125,7 +124,6 @@ def _steps(home: OpenHome, dry_run: bool, keep_us: int) -> Iterator[Step]:
             clear_dropped_folders(writer)
     if not dry_run:
         StateStore(layout.states_folder(home.folder)).remove_unused()
-        remove_others(home.folder, [each.table_id for each in home.catalog.tables.all()])
     wanted = look_ups_of_plans(home.catalog)
     for (table, key), columns in sorted(wanted.items()):
         yield from _built(home, table, key, columns, None if dry_run else partial(home.writing, "maintain"))

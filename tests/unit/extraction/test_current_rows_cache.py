@@ -68,20 +68,6 @@ def test_polls_give_the_same_history_with_any_cache(tmp_path: Path, way: str) ->
         assert history(weft) == coalesced(expected)
 
 
-def test_maintenance_removes_the_cache_of_a_removed_table(tmp_path: Path) -> None:
-    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
-        for name in ("staff", "rooms"):
-            write(tmp_path / f"{name}.csv", states(1)[0])
-            weft.add_source(name, "csv", str(tmp_path / f"{name}.csv"), ["id"])
-            weft.poll_source(name, now=1)
-        kept, removed = (weft.home / "present" / f"{weft.table(name).table_id}.parquet" for name in ("staff", "rooms"))
-        assert kept.exists() and removed.exists()
-        weft.remove_source("rooms")
-        weft.drop_table("rooms")
-        list(weft.maintain())
-        assert kept.exists() and not removed.exists()
-
-
 def test_a_feed_needs_the_log_only_for_changes_that_may_be_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,8 +114,8 @@ def compare(
                 require_room(count, place)
                 for cost in measure(place / "home", count, rounds, postgres, progress):
                     costs.append(cost)
-                    progress(f"  {_line(cost)}")
                     write_figures(out, _as_json(costs), lambda _: None)
+                    progress(f"  {_line(cost)}")
                 stop_session()
     progress(report(costs))
     write_figures(out, _as_json(costs), progress)

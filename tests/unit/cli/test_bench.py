@@ -91,6 +91,20 @@ def test_figures_of_the_paper_are_written_after_each_measurement(
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_figures_of_the_paper_are_written_before_they_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_reader(_: str) -> None:
+        raise BrokenPipeError
+
+    cost = paper.Cost("8", "Q1", paper.WEFT, 38_000, seconds=[1.0], processor=[0.5])
+    monkeypatch.setattr(paper, "_sizes", lambda *_: iter([cost]))
+    out = tmp_path / "figures.json"
+    with pytest.raises(BrokenPipeError):
+        paper.compare([38_000], 0, 1, None, None, out, None, no_reader)
+    assert [each["query"] for each in json.loads(out.read_text())] == ["Q1"]
+
+
 def test_figures_replace_those_of_a_linked_file(tmp_path: Path) -> None:
     out, link = tmp_path / "figures.json", tmp_path / "latest.json"
     out.write_text("[1, 2]")

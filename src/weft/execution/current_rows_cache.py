@@ -66,6 +66,14 @@ def update_cache(writer: Writer, table_id: int, before: pa.Table, added: pa.Tabl
         new.replace(file)
 
 
+def remove_dropped(writer: Writer) -> None:
+    """Delete the caches of tables and views that no longer exist."""
+    known = {_file(writer, table) for table in writer.tables.all()}
+    for file in {*layout.present_folder(writer.path).glob("*.parquet")} - known:
+        with suppress(OSError):
+            file.unlink()
+
+
 def _file(writer: Writer, table: TableRecord) -> Path:
     return layout.present_folder(writer.path) / f"{table.table_id}.parquet"
 

@@ -13,6 +13,7 @@ from weft.catalog import CatalogParts, Writer, layout
 from weft.catalog.loads import LoadSummary
 from weft.catalog.records import TableRecord
 from weft.errors import Conflict
+from weft.execution.current_rows_cache import remove_dropped
 from weft.execution.home import OpenHome
 from weft.failpoint import failpoint
 from weft.instants import format_instant
@@ -98,6 +99,7 @@ def drop_table(home: OpenHome, name: str) -> TableRecord:
         failpoint("table.forgotten")
         remove_quarantined(writer, digests)
         clear_dropped_folders(writer)
+        remove_dropped(writer)
         return table
 
 

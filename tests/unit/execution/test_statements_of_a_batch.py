@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -161,3 +162,23 @@ def test_look_ups_beside_a_full_pool_find_the_same_periods(weft: Weft, monkeypat
     first, again = (log_of(weft.catalog, weft.catalog.tables.named(name)) for name in ("join_of_four", "again"))
     every = [(name, "ascending") for name in again.column_names if name != "ts"]
     assert periods(first).sort_by(every) == periods(again).sort_by(every)
+
+
+def test_a_null_in_the_column_of_a_look_up_reads_no_whole_log(
+    weft: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_reader, "BOUNDS", LOOKED_UP)
+    file, rows = tmp_path / "staff.jsonl", [{"id": number, "dept": "a" if number % 2 else None} for number in range(9)]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    weft.add_source("staff", "jsonl", str(file), ["id"])
+    weft.poll_source("staff", now=1)
+    weft.add_view("sizes", "SELECT dept, COUNT(*) AS size FROM staff GROUP BY dept", batched=True)
+    weft.refresh_views("sizes", now=2)
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows[1:]))
+    weft.poll_source("staff", now=3)
+    seen = watched(monkeypatch)
+    (done,) = weft.refresh_views("sizes", now=4)
+    assert (done.trouble, done.changed) == (None, 2)
+    assert seen.scanned == {"staff": [1]} and max(seen.found["sizes"]) == 1
+    open_rows = open_periods(log_of(weft.catalog, weft.catalog.tables.named("sizes")))
+    assert sorted(open_rows.column("size").to_pylist()) == [4, 4]

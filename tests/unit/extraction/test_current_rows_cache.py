@@ -97,3 +97,19 @@ def test_a_feed_needs_the_log_only_for_changes_that_may_be_known(
         with weft.writing("look") as writer:
             kept, logged = current_rows_cache.current_rows(writer, table), open_periods(log_of(writer, table))
         assert sorted(kept.to_pylist(), key=repr) == sorted(logged.to_pylist(), key=repr)
+
+
+def test_a_removed_view_and_a_dropped_table_leave_no_cache(tmp_path: Path) -> None:
+    file, caches = tmp_path / "staff.csv", tmp_path / "home" / "present"
+    with Weft.open(tmp_path / "home", clock="replay", create=True) as weft:
+        write(file, [(1, "a")])
+        weft.add_source("staff", "csv", str(file), ["id"])
+        weft.poll_source("staff", now=1)
+        weft.add_view("texts", "SELECT x FROM staff")
+        table, view = (weft.catalog.tables.named(name).table_id for name in ("staff", "texts"))
+        (caches / f"{view}.parquet").touch()
+        weft.remove_view("texts")
+        assert [each.name for each in caches.iterdir()] == [f"{table}.parquet"]
+        weft.remove_source("staff")
+        weft.drop_table("staff")
+        assert not [*caches.iterdir()]

@@ -17,6 +17,7 @@ from weft.catalog.records import TableRecord
 from weft.catalog.views import Mode, ViewRecord
 from weft.derivation.temporal.auxiliary import Auxiliary, auxiliary_views
 from weft.errors import Refused
+from weft.execution.current_rows_cache import remove_dropped
 from weft.execution.home import OpenHome
 from weft.execution.temporal.refresh_views import view_plan_of
 from weft.planning.view_plan import ViewPlan, auxiliary_of, bound_view, over_tables, query_of, stored_view, text_of
@@ -86,6 +87,7 @@ def remove_view(home: OpenHome, name: str) -> ViewRecord:
     with home.writing(f"remove the view {name}") as writer:
         view = writer.views.named(name)
         _clear(writer, writer.views.remove(view.table_id))
+        remove_dropped(writer)
         return view
 
 

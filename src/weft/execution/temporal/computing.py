@@ -45,7 +45,9 @@ class RefreshInput:
     tau: int | None
     t: int
     present: Callable[[TableRecord, bool], pa.Table | None] = lambda table, few: None
-    """A function that returns the open rows of a table, or None. If they are not ``few``, they must be cached."""
+    """A function that returns the cached open rows of a table, or None. If the second argument is true and the table is
+    that of the view, the function returns the open rows even if they are not cached.
+    """
 
     def open_at_t(self, table: TableRecord, few: bool) -> pa.Table | None:
         """Return ``present`` if these are the rows known at ``t``, else None."""

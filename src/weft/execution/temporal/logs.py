@@ -112,7 +112,7 @@ class Logs:
         if found is not None:
             return found
         self.many.add((log.log, column))
-        # The look-up found more than MOST_SINCE log rows. If all keys have as many, the log has ``opened`` open rows.
+        # An estimate: these keys have MOST_SINCE log rows, other keys as many, and each key has one open row.
         opened = (self.engine.size(among.relation) or 0) * rows_of(self.files[log.stored.id]) / MOST_SINCE
         return self._recent(log, first, opened <= MOST_POOLED) or self.near(log, among)
 
@@ -128,8 +128,7 @@ class Logs:
         own = tuple(name for name, _ in pairs)
         pool = self.pools.get((log.stored.id, own))
         wanted = self._wanted(among.relation, [other for _, other in pairs], pool)
-        # A look-up by a single column does not find rows with NULL in this column.
-        if wanted.num_rows > driver_reader.BOUNDS.keys or (len(pairs) == 1 and wanted.column(0).null_count):
+        if wanted.num_rows > driver_reader.BOUNDS.keys:
             return None
         if pool is not None and not wanted.num_rows:
             return self._periods_of(log, pool)
@@ -198,8 +197,8 @@ class Logs:
     def _recent(self, log: LoggedTable, first: int, few: bool) -> LoggedTable | None:
         """Return the periods that hold at ``first`` or later, and some earlier periods.
 
-        Return None if the open rows are not cached, unless they are probably ``few``. The log records the end of a
-        period at that end or later. A period that holds at ``first`` or later is therefore in one of these classes:
+        Return None if ``present`` has no open rows for the table and ``few``. The log records the end of a period at
+        that end or later. A period that holds at ``first`` or later is therefore in one of these classes:
 
         - The period was recorded since ``first``.
         - The period was open before ``first`` and still is.

@@ -235,7 +235,9 @@ def refresh_view(home: OpenHome, writer: Writer, view: ViewRecord, t: int) -> Re
 def _present(
     writer: Writer, own: TableRecord, opened: dict[int, pa.Table], table: TableRecord, few: bool
 ) -> pa.Table | None:
-    """Return the open rows of a table, as ``RefreshInput.present``. Add those of the view itself to ``opened``."""
+    """Return the open rows of a table, as ``RefreshInput.present`` does. If they are those of the view, add them to
+    ``opened``.
+    """
     if table.table_id != own.table_id:
         return cached_open_rows(writer.path, table)
     if few:

@@ -25,6 +25,9 @@ from oracle.view_grammar import LAST, folded, view
 from oracle.view_terms import Query
 from temporal_values import Value
 from weft.errors import SqlError
+from weft.execution import driver_reader
+from weft.execution.driver_reader import ReadBounds
+from weft.execution.temporal import logs
 from weft.storage.temporal_sql import TemporalSql, temporal_sql
 
 VIEWS = 520
@@ -33,6 +36,8 @@ SOME = 35
 COURSES = 8
 """How many courses a view is kept along at once; one with an aggregate of all rows, and each ninth: along one."""
 ALONE = 9
+LOOKED_UP = 6
+"""For each sixth view the logs count as large: rows are looked up, and a pool of periods is soon full."""
 FROM_SCRATCH = 7
 """Each seventh view is recomputed in its later refreshes."""
 REFRESHES = (1, 1, 2)
@@ -77,6 +82,8 @@ class Tried:
         instants = [*sorted(chance.sample(range(LAST), chance.choice(REFRESHES))), LAST]
         courses = [informative_course(query, chance, instants) for _ in range(1 if alone else self.courses)]
         optimize(self.sql, wanted=query.text().count(" AS a") >= WIDE)
+        large = len(self.seen) % LOOKED_UP == 0
+        driver_reader.BOUNDS, logs.MOST_POOLED = (ReadBounds(loaded=-1), 5) if large else (ReadBounds(), 50_000)
         try:
             keeping = Keeping(query, courses, place)
             self.along(keeping, instants)
@@ -112,7 +119,9 @@ class Tried:
 
 
 @pytest.fixture
-def tried(tmp_path: Path, shard: int) -> Iterator[Tried]:
+def tried(tmp_path: Path, shard: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tried]:
+    monkeypatch.setattr(driver_reader, "BOUNDS", ReadBounds())
+    monkeypatch.setattr(logs, "MOST_POOLED", logs.MOST_POOLED)
     with temporal_sql(1) as sql:
         yield Tried(shard, tmp_path, sql)
         optimize(sql, wanted=True)

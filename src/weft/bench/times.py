@@ -68,13 +68,17 @@ def folder_for_tables(parent: Path | None) -> Iterator[Path]:
 
 
 def write_figures(out: Path | None, figures: str, progress: Callable[[str], None]) -> None:
-    """Write the figures to ``out`` if it is given. Raise ExecutionError if that fails.
+    """Write the figures to ``out`` if it is given. Print them if ``out`` is standard output. Raise ExecutionError if
+    that fails.
 
     If the file exists and its folder is writable, an interruption leaves the earlier figures or the new ones.
     """
     if out is None:
         return
     try:
+        if out.exists() and os.path.samestat(out.stat(), os.fstat(1)):  # do not overwrite the printed lines
+            progress(figures)
+            return
         place = out.resolve()  # the target of a link
         if place.is_file() and os.access(place.parent, os.W_OK):
             draft = place.with_name(f".{place.name}.draft")

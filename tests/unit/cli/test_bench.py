@@ -114,6 +114,19 @@ def test_figures_replace_those_of_a_linked_file(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [out, link]
 
 
+def test_figures_on_standard_output_keep_the_lines_before_them(tmp_path: Path) -> None:
+    out = tmp_path / "printed"
+    script = (
+        "from pathlib import Path\n"
+        "from weft.bench.times import write_figures\n"
+        "print('a tick 0.2 s')\n"
+        "write_figures(Path('/dev/stdout'), '[]', print)\n"
+    )
+    with out.open("w") as file:
+        subprocess.run([sys.executable, "-c", script], stdout=file, check=True)
+    assert out.read_text().split() == ["a", "tick", "0.2", "s", "[]"]
+
+
 def test_figures_keep_the_permissions_of_the_file(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     out.write_text("[1, 2]")

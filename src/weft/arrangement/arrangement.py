@@ -169,9 +169,11 @@ class Arrangement:
             return self.schema.empty_table()
         hashes, first, times = distinct_hashes(wanted)
         found: list[tuple[pa.RecordBatch, pa.Array, pa.Array]] = []
+        count = 0
         for each in (each for run in self._runs for each in run.lookup(hashes)):
             found.append(each)
-            if most is not None and sum(len(positions) for _, positions, _ in found) > most:
+            count += len(each[1])
+            if most is not None and count > most:
                 raise ArrangementError(f"more than {most} rows have the same key", where=str(self.folder))
         if not found:
             return self.schema.empty_table()

@@ -61,6 +61,13 @@ class Directory:
         for each in self.weft.refresh_views(self.view, now=BEGIN + (self.days + 1) * DAY - 1):
             assert each.trouble is None
 
+    def watched_batch(self, monkeypatch: pytest.MonkeyPatch) -> Seen:
+        """Record a batch, and return what the refresh after it did."""
+        self.batch()
+        seen = watched(monkeypatch)
+        self.refresh()
+        return seen
+
 
 @pytest.fixture
 def weft(tmp_path: Path) -> Iterator[Weft]:
@@ -99,17 +106,13 @@ ROWS = pa.schema([(name, pa.timestamp("us", "UTC")) for name in ("valid_from", "
 def test_a_batch_of_a_join_runs_few_statements(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", LOOKED_UP)
     directory = Directory(weft, "join_of_four")
-    directory.batch()
-    seen = watched(monkeypatch)
-    directory.refresh()
+    seen = directory.watched_batch(monkeypatch)
     assert len(seen.tables) <= 130
 
 
 def test_a_batch_reads_a_small_log_once(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = Directory(weft, "join_of_four")
-    directory.batch()
-    seen = watched(monkeypatch)
-    directory.refresh()
+    seen = directory.watched_batch(monkeypatch)
     reads = Counter(name for sql in seen.tables for name in re.findall(r"FROM (log_\d+) ", sql))
     assert len(reads) == 5 and set(reads.values()) == {1}
 
@@ -117,9 +120,7 @@ def test_a_batch_reads_a_small_log_once(weft: Weft, monkeypatch: pytest.MonkeyPa
 def test_a_window_reads_what_is_recorded_since_it_began(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_reader, "BOUNDS", LOOKED_UP)
     directory = Directory(weft, "seven_days")
-    directory.batch()
-    seen = watched(monkeypatch)
-    directory.refresh()
+    seen = directory.watched_batch(monkeypatch)
     of_a_day = seen.scanned["employees"][0]
     assert max(seen.scanned["employees"]) == 7 * of_a_day
 
@@ -131,9 +132,7 @@ def test_a_view_with_few_open_rows_is_not_looked_up(weft: Weft, monkeypatch: pyt
     monkeypatch.setattr(current_rows_cache, "FEWEST", 0)
     directory = Directory(weft, "seven_days")
     for _ in range(2):
-        directory.batch()
-        seen = watched(monkeypatch)
-        directory.refresh()
+        seen = directory.watched_batch(monkeypatch)
         assert set(seen.found["seven_days"]) == {0}
     table = weft.catalog.tables.named("seven_days")
     cached = cached_open_rows(weft.home, table)

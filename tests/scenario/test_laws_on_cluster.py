@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scenario.tests_on_cluster import PATIENCE_SECONDS, TESTS, tests_on_cluster
+from scenario.on_cluster import PATIENCE_SECONDS, TESTS, passed_on_cluster
 from standalone_cluster import Cluster
 
 LAWS = {
@@ -23,4 +23,4 @@ LAWS = {
 @pytest.mark.timeout(PATIENCE_SECONDS + 60)
 @pytest.mark.parametrize("laws", LAWS)
 def test_the_laws_hold_on_a_cluster(laws: str, cluster: Cluster, tmp_path: Path) -> None:
-    assert "skipped" not in tests_on_cluster(cluster, tmp_path, [str(TESTS / LAWS[laws])])
+    assert "skipped" not in passed_on_cluster(cluster, tmp_path, [str(TESTS / LAWS[laws])])

@@ -12,7 +12,7 @@ import pytest
 
 from postgresql_server import Server
 from s3_server import environment, new_bucket
-from scenario.tests_on_cluster import PATIENCE_SECONDS, TESTS, tests_on_cluster
+from scenario.on_cluster import PATIENCE_SECONDS, TESTS, passed_on_cluster
 from soak.acts import CATALOG, STORE
 from standalone_cluster import Cluster
 from weft.store import S3Access
@@ -25,4 +25,4 @@ def test_acts_on_a_cluster_lose_nothing_and_repeat_nothing(
 ) -> None:
     places = {CATALOG: database_server.uri(database_server.new_database()), STORE: new_bucket(s3_access).uri}
     selection = ["-m", "not slow", str(TESTS / "soak")]
-    assert "1 passed" in tests_on_cluster(cluster, tmp_path, selection, {**environment(s3_access), **places})
+    assert "1 passed" in passed_on_cluster(cluster, tmp_path, selection, {**environment(s3_access), **places})

@@ -15,7 +15,7 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS: Final = 6_000
 
 
-def tests_on_cluster(
+def passed_on_cluster(
     cluster: Cluster, folder: Path, selection: Sequence[str], variables: Mapping[str, str] | None = None
 ) -> str:
     """Run the selected tests with further variables, and return the output. They must pass in one session.
